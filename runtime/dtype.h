@@ -1,0 +1,62 @@
+/* Element types of tensors, and the conversions that simulation, CPU threads and tests share.
+ *
+ * f16 is IEEE 754 binary16, bf16 the upper half of binary32; both round to nearest, ties to even,
+ * and keep NaN a NaN. bool is one byte, 0 or 1.
+ *
+ * Threads: pure functions. */
+#ifndef ORR_RUNTIME_DTYPE_H
+#define ORR_RUNTIME_DTYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/status.h"
+
+/* X(name, text, bytes) */
+#define ORR_DTYPE_LIST(X)                                                                          \
+    X(F64, "f64", 8)                                                                               \
+    X(F32, "f32", 4)                                                                               \
+    X(F16, "f16", 2)                                                                               \
+    X(BF16, "bf16", 2)                                                                             \
+    X(I32, "i32", 4)                                                                               \
+    X(I64, "i64", 8)                                                                               \
+    X(BOOL, "bool", 1)
+
+enum orr_dtype {
+#define ORR_DTYPE_ENUM(name, text, bytes) ORR_DTYPE_##name,
+    ORR_DTYPE_LIST(ORR_DTYPE_ENUM)
+#undef ORR_DTYPE_ENUM
+        ORR_DTYPE_COUNT,
+    ORR_DTYPE_NONE = 255 /* no element type: commands that are not tensor work */
+};
+
+/* Bytes of one element. */
+size_t orr_dtype_size(enum orr_dtype dtype);
+
+/* "bf16" and so on; "none" for ORR_DTYPE_NONE. Static storage. */
+const char *orr_dtype_name(enum orr_dtype dtype);
+
+/* Finds a dtype by name. Returns ORR_INVALID for an unknown one and leaves *out_dtype alone. */
+enum orr_status orr_dtype_parse(const char *name, enum orr_dtype *out_dtype) ORR_MUST_CHECK;
+
+/* True for f64, f32, f16, bf16. */
+int orr_dtype_is_float(enum orr_dtype dtype);
+
+float orr_f32_from_f16(uint16_t bits);
+float orr_f32_from_bf16(uint16_t bits);
+uint16_t orr_f16_from_f32(float value);
+uint16_t orr_bf16_from_f32(float value);
+
+/* Converts `count` elements between any two dtypes. Float to integer truncates toward zero and
+ * saturates (NaN becomes 0); anything to bool is "not zero". f64 -> f16/bf16 rounds once (not through
+ * f32). `from` and `to` may not overlap unless they are equal and the dtypes have the same size. */
+void orr_dtype_convert(enum orr_dtype to_dtype, void *to, enum orr_dtype from_dtype,
+                       const void *from, size_t count);
+
+/* Reads element `index` of an array as f64 (i64 beyond 2^53 loses digits). */
+double orr_dtype_load(enum orr_dtype dtype, const void *array, size_t index);
+
+/* Writes element `index` of an array from f64, with the rules of orr_dtype_convert. */
+void orr_dtype_store(enum orr_dtype dtype, void *array, size_t index, double value);
+
+#endif

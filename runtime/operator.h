@@ -1,0 +1,132 @@
+/* Operators: one table row for each, with its shape rule, its cost and its arithmetic.
+ *
+ * An operator is metadata: it maps operands (shape and dtype) and attributes to result operands,
+ * says what that costs, and knows how to compute it on host memory. Simulated devices and CPU
+ * threads run the same `compute`, so their numbers are equal bit for bit; the CUDA backend finds
+ * its kernel by the operator's name. The Lua binding, the cost tests and the conformance suite all
+ * walk this table, so adding a row adds the operator everywhere.
+ *
+ *     const struct orr_operator *op = orr_operator_find("matmul");
+ *     struct orr_operand_info in[2] = {{ORR_DTYPE_BF16, x_shape}, {ORR_DTYPE_BF16, w_shape}}, out[1];
+ *     struct orr_attributes attributes;
+ *     orr_operator_defaults(op, &attributes);
+ *     if (op->infer(in, 2, &attributes, out, &error) == ORR_OK)
+ *         cost = op->cost(in, 2, &attributes, out);
+ *
+ * All tensors are dense and row-major. Sums are taken in f32 for f16 and bf16 operands (f64 for f64,
+ * int64 for integers), in a fixed order, so that results do not depend on threads. GEMMs call OpenBLAS with one thread.
+ *
+ * Threads: the table is constant; `compute` is safe from any thread on distinct results. */
+#ifndef ORR_RUNTIME_OPERATOR_H
+#define ORR_RUNTIME_OPERATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/cost.h"
+#include "runtime/dtype.h"
+#include "runtime/error.h"
+#include "runtime/memory.h"
+#include "runtime/shape.h"
+
+enum {
+    ORR_INPUTS_MAX = 16, /* operands of one operator; concat is the only one that takes many */
+    ORR_OUTPUTS_MAX = 2,
+    ORR_ATTRIBUTES_MAX = 6
+};
+
+/* Shape and dtype of one operand. */
+struct orr_operand_info {
+    enum orr_dtype dtype;
+    struct orr_shape shape;
+};
+
+/* One operand with its memory. `data` is aligned to its element size. */
+struct orr_tensor_view {
+    enum orr_dtype dtype;
+    struct orr_shape shape;
+    void *data;
+};
+
+enum orr_attribute_kind {
+    ORR_ATTRIBUTE_INT,   /* `integer` */
+    ORR_ATTRIBUTE_BOOL,  /* `integer`, 0 or 1 */
+    ORR_ATTRIBUTE_REAL,  /* `real` */
+    ORR_ATTRIBUTE_DTYPE, /* `integer`, an enum orr_dtype */
+    ORR_ATTRIBUTE_SHAPE  /* `shape`: a list of integers (also permutations, starts and ends) */
+};
+
+/* Description of one attribute: position in the table = position in struct orr_attributes. */
+struct orr_attribute_spec {
+    const char *name; /* NULL ends the list */
+    enum orr_attribute_kind kind;
+    bool required; /* else `integer` and `real` below are the default */
+    int64_t integer;
+    double real;
+};
+
+struct orr_attribute {
+    int64_t integer;
+    double real;
+    struct orr_shape shape;
+};
+
+struct orr_attributes {
+    struct orr_attribute values[ORR_ATTRIBUTES_MAX];
+};
+
+/* How an operator's traffic and fusion behave. */
+enum orr_operator_class {
+    ORR_OPERATOR_GEMM,      /* matmul, linear: epilogues may be fused into it */
+    ORR_OPERATOR_POINTWISE, /* result element i needs operand elements i only: chains may be fused */
+    ORR_OPERATOR_NORM,      /* softmax, layernorm, rmsnorm: along the last dimension */
+    ORR_OPERATOR_REDUCTION,
+    ORR_OPERATOR_ATTENTION,
+    ORR_OPERATOR_GATHER, /* embedding, cross-entropy: data-dependent reads */
+    ORR_OPERATOR_MOVE,   /* cast, transpose, slice, concat: no arithmetic */
+    ORR_OPERATOR_ALIAS,  /* reshape: the result is the operand's memory; no kernel, no cost */
+    ORR_OPERATOR_SOURCE  /* zeros, full, arange, randn: no operands; attributes give shape and dtype */
+};
+
+struct orr_operator {
+    const char *name; /* "matmul": unique, lower case, underscores */
+    enum orr_operator_class class;
+    int inputs_min, inputs_max;
+    int outputs;
+    const char *const *input_names; /* inputs_max names, for messages: "x", "weight", "bias"; concat repeats one */
+    const struct orr_attribute_spec *attributes; /* ends with a NULL name */
+
+    /* Shapes and dtypes of the results. ORR_INVALID names the operator, the operands with their
+     * shapes and dtypes, and what was expected: "matmul: x [8, 4096] bf16 and weight [4095, 4096]
+     * bf16: inner dimensions 4096 and 4095 differ". */
+    enum orr_status (*infer)(const struct orr_operand_info *inputs, int input_count,
+                             const struct orr_attributes *attributes,
+                             struct orr_operand_info *out_outputs, struct orr_error *error);
+
+    /* Cost for operands that infer accepted. Never fails; 0 is allowed. */
+    struct orr_cost (*cost)(const struct orr_operand_info *inputs, int input_count,
+                            const struct orr_attributes *attributes,
+                            const struct orr_operand_info *outputs);
+
+    /* Computes the results on host memory. `memory` gives scratch space. Returns ORR_NO_MEMORY, or
+     * ORR_INVALID for values out of range (an embedding index), named in *error. NULL for ALIAS. */
+    enum orr_status (*compute)(const struct orr_tensor_view *inputs, int input_count,
+                               const struct orr_attributes *attributes,
+                               const struct orr_tensor_view *outputs,
+                               const struct orr_memory *memory, struct orr_error *error);
+};
+
+/* The table, `orr_operator_count()` rows, in a fixed order. */
+const struct orr_operator *orr_operator_at(int index);
+int orr_operator_count(void);
+
+/* The operator of a name, or NULL (orr_nearest_name over the table helps with messages). */
+const struct orr_operator *orr_operator_find(const char *name);
+
+/* Fills every attribute with its default (required ones with 0). */
+void orr_operator_defaults(const struct orr_operator *op, struct orr_attributes *out_attributes);
+
+/* Index of an attribute by name, or -1. */
+int orr_operator_attribute(const struct orr_operator *op, const char *name);
+
+#endif
