@@ -1,0 +1,362 @@
+# Orrery's only makefile. `make help` lists the targets; README.md explains them.
+#
+# Every variant lives in build/<variant>/ and can be built beside the others: release (the default), debug,
+# asan (address and undefined behaviour), tsan, coverage. `make VARIANT=debug` builds one of them.
+#
+#   make V=1              show the commands
+#   make WERROR=0         let warnings be warnings (the default with compilers that are not tested here)
+#   make CC=clang         another compiler; a changed compiler or flag rebuilds everything
+#   make CFLAGS=-march=native LDFLAGS=...   are added to ours
+#
+# Sources are found by wildcard: a new .c file in one of LIB_DIRS, cli/, tests/test_*.c, tests/fuzz_*.c or
+# bench/bench_*.c needs no edit here.
+
+VERSION := 0.1.0
+SOVERSION := 0
+
+VARIANT ?= release
+# All output goes under here; `make BUILD_ROOT=/tmp/mine` builds elsewhere.
+BUILD_ROOT ?= build
+BUILD := $(BUILD_ROOT)/$(VARIANT)
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+ifeq ($(origin CC),default)
+CC := cc
+endif
+AR ?= ar
+PKG_CONFIG ?= pkg-config
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+# ---------------------------------------------------------------------------------------------------------
+# Flags
+
+# No fused multiply-add and no -ffast-math, in any variant: a number or a simulated time must not depend on
+# the compiler's mood, nor differ between two builds.
+FLOAT_FLAGS := -ffp-contract=off -fno-fast-math
+
+WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+
+# Warnings are errors with the two compilers that are tested (gcc 12, clang 14), so that a newer compiler's
+# new warning does not stop somebody's build. `make test` says WERROR=1 in any case.
+TESTED_COMPILERS := gcc-12 clang-14
+CC_ID := $(shell $(CC) -dM -E -x c /dev/null 2>/dev/null | awk '\
+	/define __clang_major__ /{c=$$3} /define __GNUC__ /{g=$$3} END{print c ? "clang-" c : "gcc-" g}')
+ifneq ($(filter $(CC_ID),$(TESTED_COMPILERS)),)
+WERROR ?= 1
+else
+WERROR ?= 0
+endif
+ifeq ($(WERROR),1)
+WARNINGS += -Werror
+endif
+
+VARIANTS := release debug asan tsan coverage
+variant_cflags_release := -O2 -g
+variant_cflags_debug := -O0 -g3
+variant_cflags_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+variant_ldflags_asan := -fsanitize=address,undefined
+variant_cflags_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+variant_ldflags_tsan := -fsanitize=thread
+variant_cflags_coverage := -O0 -g --coverage
+variant_ldflags_coverage := --coverage
+ifeq ($(filter $(VARIANT),$(VARIANTS)),)
+$(error VARIANT=$(VARIANT) is not one of: $(VARIANTS))
+endif
+
+# Libraries: by pkg-config. Their headers are system headers, so that their warnings are not ours.
+PACKAGES := sqlite3 lua5.4 openblas zlib
+TEST_PACKAGES := cmocka
+pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
+PACKAGE_CFLAGS := $(patsubst -I%,-isystem %,$(call pkg,--cflags $(PACKAGES)))
+PACKAGE_LIBS := $(call pkg,--libs $(PACKAGES))
+TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call pkg,--cflags $(TEST_PACKAGES)))
+TEST_LIBS := $(call pkg,--libs $(TEST_PACKAGES))
+
+# -fPIC for all: the static and the shared library are made of the same objects.
+ALL_CPPFLAGS := -I. -I$(BUILD)/gen -D_GNU_SOURCE $(PACKAGE_CFLAGS) $(CPPFLAGS)
+ALL_CFLAGS := -std=c11 $(variant_cflags_$(VARIANT)) $(FLOAT_FLAGS) -fPIC -pthread $(WARNINGS) $(CFLAGS)
+ALL_LDFLAGS := -pthread $(variant_ldflags_$(VARIANT)) $(LDFLAGS)
+LIBS := $(PACKAGE_LIBS) -lpthread -ldl -lm
+
+# ---------------------------------------------------------------------------------------------------------
+# Sources
+
+LIB_DIRS := runtime runtime/cpu runtime/cuda sim sim/fake_devices trace hazards analyzer scenarios
+LIB_DIRS := $(sort $(LIB_DIRS) $(patsubst %/,%,$(wildcard runtime/*/)))
+LIB_SOURCES := $(sort $(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
+CLI_SOURCES := $(sort $(wildcard cli/*.c))
+TEST_SOURCES := $(sort $(wildcard tests/test_*.c))
+FUZZ_SOURCES := $(sort $(wildcard tests/fuzz_*.c))
+# What tests share: any other .c file in tests/ (support.c, conformance.c); fuzzer.c is the fuzzers' main.
+TEST_SHARED_SOURCES := $(filter-out tests/fuzzer.c $(TEST_SOURCES) $(FUZZ_SOURCES),$(sort $(wildcard tests/*.c)))
+BENCH_SOURCES := $(sort $(wildcard bench/bench_*.c))
+BENCH_SHARED_SOURCES := $(filter-out $(BENCH_SOURCES),$(sort $(wildcard bench/*.c)))
+HEADERS := $(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS) cli tests bench)))
+# Installed: the library's headers without the private twins.
+PUBLIC_HEADERS := $(filter-out %_internal.h %_private.h,$(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS)))))
+
+# Files compiled into the library as C arrays: <path> becomes $(BUILD)/gen/<path>.h, which holds
+#     static const char orr_embed_<path with _ for other characters>[] = "...";
+# (a string: a NUL follows the text), and each folder gets $(BUILD)/gen/<folder>/embed.h, which includes
+# those and lists them in a macro:
+#     #define ORR_EMBED_<FOLDER>(X) X("name without suffix", array) ...
+# So #include "trace/schema.sql.h", or "scenarios/library/embed.h" for all modules.
+EMBED := $(sort $(wildcard trace/*.sql scenarios/library/*.lua scenarios/library/*/*.lua \
+	sim/fake_devices/*.lua analyzer/*.sql analyzer/*.html analyzer/*.css analyzer/*.js))
+EMBED_DIRS := $(sort $(patsubst %/,%,$(dir $(EMBED))))
+GEN := $(EMBED:%=$(BUILD)/gen/%.h) $(EMBED_DIRS:%=$(BUILD)/gen/%/embed.h)
+
+# Test binaries that use more than one thread; `make tsan` runs these. A pattern may hold one %.
+THREADED := test_cpu% test_conformance% test_ring% test_timeline% test_sink% test_thread% test_pool% \
+	test_trace% test_live%
+TSAN_TESTS := $(filter $(THREADED),$(TEST_SOURCES:tests/%.c=%))
+
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+LIB_OBJECTS := $(call objects,$(LIB_SOURCES))
+CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
+TEST_SHARED_OBJECTS := $(call objects,$(TEST_SHARED_SOURCES) $(filter-out cli/main.c,$(CLI_SOURCES)))
+BENCH_SHARED_OBJECTS := $(call objects,$(BENCH_SHARED_SOURCES))
+ALL_OBJECTS := $(sort $(call objects,$(LIB_SOURCES) $(CLI_SOURCES) $(TEST_SOURCES) $(FUZZ_SOURCES) \
+	$(TEST_SHARED_SOURCES) $(wildcard tests/fuzzer.c) $(BENCH_SOURCES) $(BENCH_SHARED_SOURCES)))
+
+COMMAND := $(if $(CLI_SOURCES),$(BUILD)/orrery)
+STATIC := $(BUILD)/liborrery.a
+SHARED := $(BUILD)/liborrery.so
+TESTS := $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
+FUZZERS := $(FUZZ_SOURCES:tests/%.c=$(BUILD)/tests/%)
+BENCHES := $(BENCH_SOURCES:bench/%.c=$(BUILD)/bench/%)
+
+# ---------------------------------------------------------------------------------------------------------
+# How things are printed and stamped
+
+Q := $(if $(V),,@)
+# $(call run,WORD,subject,command): one short line, or the command itself with V=1.
+run = $(if $(V),$(3),@printf '  %-6s %s\n' '$(1)' '$(2)'; $(3))
+
+quoted = '$(subst ','\'',$(strip $(1)))'
+# A stamp is rewritten only when its text changes; what depends on it is then out of date.
+define stamp
+$(1): FORCE
+	@mkdir -p $$(@D); printf '%s\n' $$(call quoted,$(2)) | cmp -s - $$@ || printf '%s\n' $$(call quoted,$(2)) >$$@
+endef
+
+.PHONY: FORCE
+FORCE:
+
+COMPILER := $(shell $(CC) --version 2>/dev/null | head -n 1)
+$(eval $(call stamp,$(BUILD)/flags,$(CC) [$(COMPILER)] $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) $(TEST_CFLAGS) $(TEST_LIBS)))
+$(eval $(call stamp,$(BUILD)/objects,$(LIB_OBJECTS) / $(CLI_OBJECTS) / $(TEST_SHARED_OBJECTS) / $(BENCH_SHARED_OBJECTS)))
+$(eval $(call stamp,$(BUILD)/embedded,$(EMBED)))
+
+# Goals that compile nothing themselves work without the libraries; any other stops here with advice.
+LIGHT_GOALS := setup test demo clean help format print-%
+ifneq ($(filter-out $(LIGHT_GOALS),$(or $(MAKECMDGOALS),all)),)
+MISSING := $(strip $(foreach p,$(PACKAGES),$(if $(shell $(PKG_CONFIG) --exists $(p) 2>/dev/null && echo y),,$(p))))
+ifneq ($(MISSING),)
+$(error pkg-config does not find: $(MISSING). Run scripts/setup, which says what is missing and installs it)
+endif
+endif
+
+# ---------------------------------------------------------------------------------------------------------
+# Building
+
+.PHONY: all lib tests benches fuzzers gen
+all: $(COMMAND) $(STATIC) $(SHARED) $(BUILD)/orrery.pc ## the command and the libraries, in build/release
+lib: $(STATIC) $(SHARED)
+tests: $(TESTS)
+benches: $(BENCHES)
+fuzzers: $(FUZZERS)
+gen: $(GEN)
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)
+	@mkdir -p $(@D)
+	$(call run,CC,$<,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(OBJECT_FLAGS) -MMD -MP -c $< -o $@)
+
+$(call objects,$(TEST_SOURCES) $(TEST_SHARED_SOURCES)): OBJECT_FLAGS = $(TEST_CFLAGS)
+
+$(STATIC): $(LIB_OBJECTS) $(BUILD)/objects
+	@rm -f $@
+	$(call run,AR,$@,$(AR) rcs $@ $(LIB_OBJECTS))
+
+# The shared library exports orr_*, not orr__* (internal across files).
+$(BUILD)/liborrery.map:
+	@mkdir -p $(@D); printf '{\n  global: orr_[!_]*;\n  local: *;\n};\n' >$@
+
+$(SHARED): $(LIB_OBJECTS) $(BUILD)/objects $(BUILD)/liborrery.map
+	$(call run,LD,$@,$(CC) -shared $(ALL_LDFLAGS) -Wl$(comma)-soname$(comma)liborrery.so.$(SOVERSION) \
+		-Wl$(comma)--version-script=$(BUILD)/liborrery.map $(LIB_OBJECTS) $(LIBS) -o $@)
+comma := ,
+
+$(BUILD)/orrery: $(CLI_OBJECTS) $(STATIC) $(BUILD)/objects
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(CLI_OBJECTS) $(STATIC) $(LIBS) -o $@)
+
+# Shared test code and the command's files without main(), as an archive: each test links what it calls.
+$(BUILD)/libtests.a: $(TEST_SHARED_OBJECTS) $(BUILD)/objects
+	@rm -f $@
+	$(call run,AR,$@,$(AR) rcs $@ $(TEST_SHARED_OBJECTS))
+
+$(TESTS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtests.a $(STATIC)
+	@mkdir -p $(@D)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $< $(BUILD)/libtests.a $(STATIC) $(TEST_LIBS) $(LIBS) -o $@)
+
+# tests/fuzz_*.c define LLVMFuzzerTestOneInput; tests/fuzzer.c brings main(), so any compiler will do.
+$(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/obj/tests/fuzzer.o $(BUILD)/libtests.a $(STATIC)
+	@mkdir -p $(@D)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $< $(BUILD)/obj/tests/fuzzer.o $(BUILD)/libtests.a $(STATIC) $(LIBS) -o $@)
+
+$(BENCHES): $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BENCH_SHARED_OBJECTS) $(STATIC) $(BUILD)/objects
+	@mkdir -p $(@D)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $< $(BENCH_SHARED_OBJECTS) $(STATIC) $(LIBS) -o $@)
+
+$(EMBED:%=$(BUILD)/gen/%.h): $(BUILD)/gen/%.h: % scripts/embed
+	@mkdir -p $(@D)
+	$(call run,GEN,$@,scripts/embed file $< >$@)
+
+$(EMBED_DIRS:%=$(BUILD)/gen/%/embed.h): $(BUILD)/gen/%/embed.h: $(BUILD)/embedded scripts/embed
+	@mkdir -p $(@D)
+	$(call run,GEN,$@,scripts/embed folder $* $(EMBED) >$@)
+
+-include $(ALL_OBJECTS:.o=.d)
+
+# ---------------------------------------------------------------------------------------------------------
+# Installing
+
+define PC
+prefix=$(PREFIX)
+libdir=$${prefix}/lib
+includedir=$${prefix}/include
+
+Name: orrery
+Description: asynchronous multi-device tensor runtime with a simulator and a trace analyzer
+Version: $(VERSION)
+Requires.private: $(PACKAGES)
+Libs: -L$${libdir} -lorrery
+Libs.private: -lpthread -ldl -lm
+Cflags: -I$${includedir}/orrery
+endef
+export PC
+
+$(eval $(call stamp,$(BUILD)/prefix,$(PREFIX) $(VERSION)))
+$(BUILD)/orrery.pc: $(BUILD)/prefix Makefile
+	@printf '%s\n' "$$PC" >$@
+
+SHARE := $(DESTDIR)$(PREFIX)/share/orrery
+INCLUDE := $(DESTDIR)$(PREFIX)/include/orrery
+LIBDIR := $(DESTDIR)$(PREFIX)/lib
+# Scenarios with their folders, but not the C sources of scenarios/.
+SCENARIO_FILES := $(sort $(wildcard $(foreach d,scenarios scenarios/*,$(d)/*.lua $(d)/*.md $(d)/*.csv $(d)/*.jsonl)) \
+	$(wildcard scenarios/*/*/*.lua))
+
+.PHONY: install uninstall
+install: all ## into $(DESTDIR)$(PREFIX): command, libraries, headers, orrery.pc, scenarios
+	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR)/pkgconfig
+	$(Q)$(if $(COMMAND),install -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/orrery)
+	$(Q)install -m 644 $(STATIC) $(LIBDIR)/liborrery.a
+	$(Q)install -m 755 $(SHARED) $(LIBDIR)/liborrery.so.$(VERSION)
+	$(Q)ln -sf liborrery.so.$(VERSION) $(LIBDIR)/liborrery.so.$(SOVERSION)
+	$(Q)ln -sf liborrery.so.$(SOVERSION) $(LIBDIR)/liborrery.so
+	$(Q)install -m 644 $(BUILD)/orrery.pc $(LIBDIR)/pkgconfig/orrery.pc
+	$(Q)for f in $(PUBLIC_HEADERS); do install -D -m 644 "$$f" "$(INCLUDE)/$$f" || exit 1; done
+	$(Q)for f in $(SCENARIO_FILES); do install -D -m 644 "$$f" "$(SHARE)/$$f" || exit 1; done
+	@echo "installed in $(DESTDIR)$(PREFIX)"
+
+uninstall: ## removes what install put there
+	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/orrery $(LIBDIR)/liborrery.a $(LIBDIR)/liborrery.so \
+		$(LIBDIR)/liborrery.so.$(SOVERSION) $(LIBDIR)/liborrery.so.$(VERSION) $(LIBDIR)/pkgconfig/orrery.pc
+	$(Q)rm -rf $(INCLUDE) $(SHARE)
+
+# ---------------------------------------------------------------------------------------------------------
+# Testing
+
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+export JOBS BUILD_ROOT
+
+.PHONY: setup test check-tests asan tsan headers tidy golden bench coverage fuzz soak format demo
+setup: ## installs what is missing (scripts/setup)
+	@scripts/setup
+
+test: ## everything that CI runs; the last line is "N passed, N failed"
+	@scripts/setup
+	+@tests/all.sh
+
+check-tests: $(TESTS) $(COMMAND) ## only the test binaries, in one variant
+	@tests/run.sh $(VARIANT) $(TESTS)
+
+asan: ## the test binaries under AddressSanitizer and UndefinedBehaviorSanitizer
+	+@$(MAKE) --no-print-directory VARIANT=asan check-tests
+
+tsan: ## the threaded test binaries under ThreadSanitizer
+	+@$(MAKE) --no-print-directory VARIANT=tsan check-threads
+
+.PHONY: check-threads
+check-threads: $(TSAN_TESTS:%=$(BUILD)/tests/%) $(COMMAND)
+	@tests/run.sh $(VARIANT) $(TSAN_TESTS:%=$(BUILD)/tests/%)
+
+# Each header alone, twice (include guards), with this variant's warnings as errors.
+HEADER_STAMPS := $(HEADERS:%=$(BUILD)/headers/%.ok)
+headers: $(HEADER_STAMPS) ## every header compiles alone
+$(HEADER_STAMPS): $(BUILD)/headers/%.ok: % $(BUILD)/flags | $(GEN)
+	@mkdir -p $(@D)
+	$(call run,HDR,$<,printf '#include "%s"\n#include "%s"\n' $< $< | $(CC) $(ALL_CPPFLAGS) $(TEST_CFLAGS) \
+		$(ALL_CFLAGS) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c - && touch $@)
+-include $(HEADER_STAMPS:.ok=.d)
+
+tidy: $(STATIC) ## the rules of the house, as a test (tests/tidy)
+	@tests/tidy/run.sh
+
+golden: $(COMMAND) ## every scenario twice, against its transcript (tests/golden)
+	@tests/golden/run.sh
+
+bench: $(BENCHES) ## every benchmark, one after another; one line each: name value unit
+	$(Q)for b in $(BENCHES); do $$b || exit 1; done
+
+# Fuzzers: RUNS inputs each, from SEED on. A crash prints the input and the seed that made it.
+SEED ?= 1
+RUNS ?= 200000
+fuzz: ## every fuzzer under the sanitizers for RUNS inputs
+	+@$(MAKE) --no-print-directory VARIANT=asan fuzzers
+	$(Q)for f in $(FUZZ_SOURCES:tests/%.c=$(BUILD_ROOT)/asan/tests/%); do \
+		printf '%s\n' "$$f"; $$f -runs=$(RUNS) -seed=$(SEED) || exit 1; done
+
+MINUTES ?= 10
+soak: ## tests and fuzzers with new seeds for MINUTES
+	+@$(MAKE) --no-print-directory VARIANT=asan tests fuzzers all
+	@tests/soak.sh $(MINUTES) $(SEED)
+
+coverage: ## line coverage of the tests, per file
+	+@$(MAKE) --no-print-directory VARIANT=coverage check-tests
+	@tests/coverage.sh $(BUILD_ROOT)/coverage $(LIB_SOURCES) $(CLI_SOURCES)
+
+format: ## clang-format -i on every C file
+	$(Q)clang-format -i $(LIB_SOURCES) $(CLI_SOURCES) $(HEADERS) $(wildcard tests/*.c bench/*.c)
+
+DEMO_SCENARIO := scenarios/demo/eight_gpus.lua
+DEMO_DEVICES := sim:h100*8
+demo: ## eight simulated GPUs: run, analyze, export
+	@scripts/setup
+	+@$(MAKE) --no-print-directory VARIANT=release all
+	$(BUILD_ROOT)/release/orrery run $(DEMO_SCENARIO) --devices '$(DEMO_DEVICES)' -o run.db
+	$(BUILD_ROOT)/release/orrery analyze run.db
+	$(BUILD_ROOT)/release/orrery export run.db -o run.json
+	@echo
+	@echo "run.db is a SQLite file:  sqlite3 run.db 'select * from v_timing limit 10'"
+	@echo "run.json is a timeline:   open https://ui.perfetto.dev and choose \"Open trace file\""
+
+# ---------------------------------------------------------------------------------------------------------
+
+.PHONY: clean help
+clean: ## removes build/
+	$(Q)rm -rf $(BUILD_ROOT)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@echo "variables: VARIANT=release|debug|asan|tsan|coverage CC CFLAGS LDFLAGS WERROR V PREFIX DESTDIR JOBS"
+
+# For scripts: make -s print-HEADERS
+print-%:
+	@echo $($*)
