@@ -1,0 +1,236 @@
+/* The backend seam: everything the runtime asks of a machine. Simulated devices, CPU threads and
+ * CUDA each are one `struct orr_backend`, opened with a list of devices and passed in by main();
+ * there is no registry and no global.
+ *
+ * One door, `submit`, takes every command of every kind with a list of points to wait for, and gives
+ * back the command's own point: (stream, sequence number), meaning "this stream has retired n". An
+ * event is a thin object over a point; a record is a command of kind RECORD, a wait one of kind WAIT
+ * whose wait list holds the event's point.
+ *
+ *     struct orr_point produced, consumed;
+ *     backend->verbs->submit(backend, compute, &produce, NULL, 0, &produced, &error);
+ *     backend->verbs->submit(backend, communicate, &consume, &produced, 1, &consumed, &error);
+ *     backend->verbs->wait(backend, host, &consumed, 1, ORR_WAIT_ALL, ORR_TIME_MAX, &error);
+ *
+ * Contract of every backend (the conformance suite checks it):
+ *  1. A stream is FIFO: command n+1 starts at or after the finish of n. Nothing else is ordered but
+ *     by wait lists.
+ *  2. start >= enqueue; start >= finish of every awaited point.
+ *  3. submit never blocks. A full queue answers ORR_FULL and the point that makes room.
+ *  4. A failed command poisons its stream: later commands, and whoever awaits a point of it, end as
+ *     SKIPPED with the first cause kept. Points retire all the same, so nothing hangs.
+ *  5. Every command is handed back exactly once through `retire`, on the host thread, within a call
+ *     to submit, submit_group, query, wait, poll or close; commands of one stream in order.
+ *  6. Points of streams and memory ids are never reused while the backend is open.
+ *
+ * Threads: all verbs are called from one thread, the one that opened the backend. */
+#ifndef ORR_RUNTIME_BACKEND_H
+#define ORR_RUNTIME_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/device_spec.h"
+#include "runtime/error.h"
+#include "runtime/memory.h"
+#include "runtime/record.h"
+
+enum { ORR_BACKEND_ABI = 1 };
+#define ORR_TIME_MAX INT64_MAX
+
+/* "Stream `stream` has retired its first `seq` commands." seq 0 is always true. */
+struct orr_point {
+    uint32_t stream;
+    uint32_t pad;
+    uint64_t seq;
+    uint64_t cmd; /* id of command `seq`, for trace edges; filled by the host layer, 0 unknown */
+};
+
+/* A byte range of device or host memory that a command reads or writes. */
+struct orr_access {
+    uint32_t memory; /* from memory_create */
+    uint32_t mode;   /* enum orr_access_mode */
+    uint64_t offset, bytes;
+};
+
+/* What a command of kind COLLECTIVE does; one per member, all members submitted as one group. Counts
+ * are in elements. `in` and `out` are host pointers where numbers are computed, else NULL. */
+enum orr_collective_kind {
+    ORR_COLLECTIVE_ALL_REDUCE,     /* out[count] = sum over ranks of in[count] */
+    ORR_COLLECTIVE_ALL_GATHER,     /* out[count * ranks] = concatenation of in[count] by rank */
+    ORR_COLLECTIVE_REDUCE_SCATTER, /* out[count] = piece `rank` of the sum of in[count * ranks] */
+    ORR_COLLECTIVE_BROADCAST,      /* out[count] = root's in[count] */
+    ORR_COLLECTIVE_BARRIER,
+    ORR_COLLECTIVE_KIND_COUNT
+};
+
+const char *orr_collective_kind_text(enum orr_collective_kind kind); /* "all_reduce", ... */
+
+struct orr_collective {
+    enum orr_collective_kind kind;
+    enum orr_dtype dtype;
+    uint32_t communicator, rank, ranks, root;
+    uint64_t count;
+    const void *in;
+    void *out;
+};
+
+struct orr_command;
+
+/* Computes a command's effect on memory; called by the backend when its simulated run finishes, or on
+ * the worker thread. Must not call the runtime. Returns ORR_OK or the reason of a device failure. */
+typedef enum orr_status (*orr_command_run)(const struct orr_command *command,
+                                           struct orr_error *error);
+
+/* A command as the host layer hands it over. The backend copies it; `work`, `accesses` and `context`
+ * stay valid until it is retired. */
+struct orr_command {
+    struct orr_record_command record; /* host fills ids, kind, name, site, cost, host, device, stream;
+                                         enqueue_ns may be ORR_TIME_NONE (then: now). The backend fills
+                                         seq, times and status. */
+    int64_t submit_ns;  /* virtual clocks: what the call costs its host; -1: the device spec says */
+    int64_t service_ns; /* virtual clocks: device service; -1: the cost model says */
+    uint32_t flags;     /* ORR_COMMAND_* below */
+    uint32_t access_count;
+    const struct orr_access *accesses;
+    orr_command_run run; /* NULL: nothing to compute */
+    void *work;          /* for run */
+    const struct orr_collective *collective; /* kind COLLECTIVE only */
+    void *context;       /* the runtime's, given back at retire */
+};
+
+enum {
+    ORR_COMMAND_GRAPH_NODE = 1, /* launched by a graph: costs graph_node_ns, no launch */
+    ORR_COMMAND_POISON_ON_ACCESS = 2 /* reads of undefined ranges poison what it writes (default in sim) */
+};
+
+/* How the host layer hears of retired commands. `command->record` is complete. A failed command's
+ * first cause is in `error` (NULL otherwise). */
+struct orr_retire {
+    void (*retired)(void *context, const struct orr_command *command,
+                    const struct orr_error *error);
+    void *context;
+};
+
+enum orr_wait_mode { ORR_WAIT_ALL, ORR_WAIT_ANY };
+
+enum orr_runner { ORR_RUNNER_INLINE, ORR_RUNNER_PER_DEVICE };
+
+/* What to open. All pointers are borrowed until close. */
+struct orr_backend_config {
+    const struct orr_memory *memory;
+    const struct orr_device_spec *specs; /* device_count of them, one per device */
+    uint32_t device_count;
+    bool timing_only;   /* no memory behind buffers, nothing computed */
+    enum orr_runner runner;
+    uint64_t seed;
+    struct orr_retire retire;
+};
+
+struct orr_backend;
+
+struct orr_backend_verbs {
+    uint32_t abi; /* ORR_BACKEND_ABI */
+    const char *name;  /* "sim", "cpu", "cuda": meta.backend */
+    const char *clock; /* "virtual", "monotonic", "device": meta.clock */
+
+    /* Ends all commands that can still end, retires the rest as PENDING, frees everything. */
+    void (*close)(struct orr_backend *backend);
+
+    /* `bytes` of memory of a device, or of pinned host memory for device ORR_ID_NONE. Contents are
+     * undefined. ORR_NO_MEMORY when the host has none; capacity is the runtime's business. */
+    enum orr_status (*memory_create)(struct orr_backend *backend, uint32_t device, uint64_t bytes,
+                                     uint32_t *out_memory, struct orr_error *error);
+    /* All commands that use it have retired (asserted where it can be). */
+    void (*memory_destroy)(struct orr_backend *backend, uint32_t memory);
+    /* Where the host can reach it, aligned to 64 bytes; NULL if it can't, or under timing_only.
+     * Stable until destroy. */
+    void *(*memory_pointer)(struct orr_backend *backend, uint32_t memory);
+
+    /* A stream of a device; ids count from 0 over the whole backend, in order of creation. */
+    enum orr_status (*stream_create)(struct orr_backend *backend, uint32_t device,
+                                     enum orr_stream_kind kind, uint32_t *out_stream,
+                                     struct orr_error *error);
+    /* Work already in it completes; its id is not reused. */
+    void (*stream_destroy)(struct orr_backend *backend, uint32_t stream);
+
+    /* Appends a command to a stream. Returns ORR_OK and its point; ORR_FULL and the point to wait
+     * for; ORR_BLOCKED if another host must run first (then nothing happened). */
+    enum orr_status (*submit)(struct orr_backend *backend, uint32_t stream,
+                              const struct orr_command *command, const struct orr_point *waits,
+                              uint32_t wait_count, struct orr_point *out_point,
+                              struct orr_error *error);
+
+    /* Appends one command to each of `count` streams, all or none: the members of a collective. They
+     * start together, once all are at the head of their streams, and finish together. `out_points`
+     * has `count` entries; with ORR_FULL out_points[0] is the point that makes room. */
+    enum orr_status (*submit_group)(struct orr_backend *backend, const uint32_t *streams,
+                                    const struct orr_command *commands, uint32_t count,
+                                    const struct orr_point *waits, uint32_t wait_count,
+                                    struct orr_point *out_points, struct orr_error *error);
+
+    /* ORR_OK if the point has retired, ORR_NOT_READY if not. Costs the host one call. */
+    enum orr_status (*query)(struct orr_backend *backend, uint32_t host, struct orr_point point);
+
+    /* Blocks `host` until all or any of the points have retired, or its clock reaches deadline_ns
+     * (ORR_NOT_READY). ORR_DEVICE_FAILED with the reason if they never can (a hang). Returns ORR_OK
+     * also for points that retired as failed: ask fail_of. */
+    enum orr_status (*wait)(struct orr_backend *backend, uint32_t host,
+                            const struct orr_point *points, uint32_t count,
+                            enum orr_wait_mode mode, int64_t deadline_ns,
+                            struct orr_error *error);
+
+    /* Retires what is done by now, without cost. */
+    void (*poll)(struct orr_backend *backend);
+
+    /* The host's clock, ns since open. Free of charge. */
+    int64_t (*now)(struct orr_backend *backend, uint32_t host);
+
+    /* First failure of a stream: ORR_OK, or ORR_DEVICE_FAILED with the cause in *error. */
+    enum orr_status (*fail_of)(struct orr_backend *backend, uint32_t stream,
+                               struct orr_error *error);
+
+    /* --- optional, NULL where the machine has no such thing --- */
+
+    /* Another host (a controller or rank thread with its own clock); host 0 exists from open. With
+     * more than one live host, calls made for a host that is not the earliest answer ORR_BLOCKED
+     * and do nothing, and a wait that is not over yet blocks its host and answers ORR_BLOCKED: the
+     * caller then asks host_next whom to run, and repeats the call when it is that host's turn. */
+    enum orr_status (*host_create)(struct orr_backend *backend, uint32_t *out_host);
+
+    /* The host to run next: the earliest one that can act, after the device events before it.
+     * ORR_NOT_READY if all are done; ORR_DEVICE_FAILED and the reason if all that are left wait for
+     * what can't happen. */
+    enum orr_status (*host_next)(struct orr_backend *backend, uint32_t *out_host,
+                                 struct orr_error *error);
+    /* The host makes no more calls. */
+    void (*host_done)(struct orr_backend *backend, uint32_t host);
+
+    /* Virtual clocks: the host computes for `ns`. */
+    void (*host_spend)(struct orr_backend *backend, uint32_t host, int64_t ns);
+
+    /* A host access to memory, done at the host's clock without a stream: `run` is called at once, its
+     * record filled and retired. Virtual clocks check it against running commands. */
+    enum orr_status (*host_access)(struct orr_backend *backend, const struct orr_command *command,
+                                   struct orr_error *error);
+
+    /* Virtual clocks: the fate of the bytes of freed memory: undefined from now on. */
+    void (*memory_undefine)(struct orr_backend *backend, uint32_t memory, uint64_t offset,
+                            uint64_t bytes);
+    /* The opposite: bytes that the host layer wrote itself before any command could see them. */
+    void (*memory_define)(struct orr_backend *backend, uint32_t memory, uint64_t offset,
+                          uint64_t bytes);
+};
+
+/* First member of every backend's own struct. */
+struct orr_backend {
+    const struct orr_backend_verbs *verbs;
+};
+
+/* Opens a backend; each backend has one function of this type. *out_backend is owned by the caller
+ * and closed by its close verb. ORR_UNAVAILABLE with the reason if the machine can't have it. */
+typedef enum orr_status (*orr_backend_open)(const struct orr_backend_config *config,
+                                            struct orr_backend **out_backend,
+                                            struct orr_error *error);
+
+#endif

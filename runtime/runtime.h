@@ -1,0 +1,106 @@
+/* The runtime object: one run of one program on one backend.
+ *
+ * It owns the backend, the devices' streams, events, buffers and tensors, hands out command ids,
+ * writes records, and keeps the error text. Every object made through it must be destroyed before
+ * it, or is freed with it.
+ *
+ *     struct orr_runtime *runtime;
+ *     struct orr_runtime_config config = {.memory = &memory, .open = orr_sim_open,
+ *                                         .specs = specs, .device_count = 8, .sink = sink};
+ *     if (orr_runtime_create(&config, &runtime, &error) != ORR_OK) ...
+ *     struct orr_stream *s = orr_device_stream(runtime, 0, ORR_STREAM_COMPUTE);
+ *     struct orr_buffer *a;
+ *     orr_buffer_alloc(s, 1 << 20, "a", &a);
+ *     struct orr_kernel k = {.name = "produce", .service_ns = -1, .submit_ns = -1,
+ *                            .accesses = &(struct orr_range){a, 0, 1 << 20, ORR_ACCESS_WRITE},
+ *                            .access_count = 1, .cost = {.flops = 1000000000}};
+ *     orr_stream_kernel(s, &k, NULL);
+ *     orr_stream_sync(s);
+ *     orr_runtime_finish(runtime);
+ *     orr_runtime_destroy(&runtime);
+ *
+ * Errors: functions that return a status leave their text in orr_runtime_error(runtime). After an
+ * ORR_DEVICE_FAILED the run can go on on streams that are not poisoned.
+ *
+ * Callers: every call is charged to, and recorded for, the current caller: a host (0 unless more are
+ * created) and a site ("file:line" of the user's program). orr_runtime_set_caller changes it.
+ *
+ * With several hosts on a virtual clock any call that acts may answer ORR_BLOCKED: nothing happened,
+ * and the caller must repeat it when orr_runtime_next_host names its host.
+ *
+ * Threads: one runtime, one thread. */
+#ifndef ORR_RUNTIME_RUNTIME_H
+#define ORR_RUNTIME_RUNTIME_H
+
+#include "runtime/backend.h"
+#include "runtime/names.h"
+#include "runtime/record.h"
+
+struct orr_runtime;
+struct orr_stream;
+struct orr_event;
+struct orr_buffer;
+
+/* What to run on. Pointers are borrowed until destroy; `specs` is copied. */
+struct orr_runtime_config {
+    const struct orr_memory *memory;
+    orr_backend_open open;
+    const struct orr_device_spec *specs; /* one for each device */
+    uint32_t device_count;
+    struct orr_sink *sink; /* NULL: no trace. Borrowed: the caller closes it after destroy */
+    bool timing_only;
+    enum orr_runner runner;
+    uint64_t seed;
+    bool trace_accesses; /* records of byte ranges too (hazard checks need them) */
+};
+
+/* Opens the backend, writes the records of devices and host 0. On failure nothing is left open; the
+ * text is in *error because there is no runtime to ask. */
+enum orr_status orr_runtime_create(const struct orr_runtime_config *config,
+                                   struct orr_runtime **out_runtime,
+                                   struct orr_error *error) ORR_MUST_CHECK;
+
+/* Waits for all work of all devices, and reports the first failure of any stream. */
+enum orr_status orr_runtime_finish(struct orr_runtime *runtime) ORR_MUST_CHECK;
+
+/* Closes the backend (what has not finished is recorded as pending), frees everything, nulls the
+ * handle; accepts NULL. Does not close the sink. */
+void orr_runtime_destroy(struct orr_runtime **runtime);
+
+/* The text of the last failure, borrowed; cleared by orr_error_clear. */
+struct orr_error *orr_runtime_error(struct orr_runtime *runtime);
+
+/* Who makes the following calls. `site` is copied; NULL or "": unknown. */
+enum orr_status orr_runtime_set_caller(struct orr_runtime *runtime, uint32_t host,
+                                       const char *site) ORR_MUST_CHECK;
+
+/* Another host with a clock of its own, named for the trace. */
+enum orr_status orr_runtime_add_host(struct orr_runtime *runtime, const char *name,
+                                     uint32_t *out_host) ORR_MUST_CHECK;
+/* See host_next and host_done of runtime/backend.h. */
+enum orr_status orr_runtime_next_host(struct orr_runtime *runtime, uint32_t *out_host) ORR_MUST_CHECK;
+void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host);
+
+/* Clock of the current host, ns since the run began. */
+int64_t orr_runtime_now(struct orr_runtime *runtime);
+
+/* The current host computes for `ns` (virtual clocks; ORR_UNSUPPORTED elsewhere). */
+enum orr_status orr_runtime_spend(struct orr_runtime *runtime, int64_t ns) ORR_MUST_CHECK;
+
+uint32_t orr_runtime_device_count(const struct orr_runtime *runtime);
+const struct orr_device_spec *orr_runtime_spec(const struct orr_runtime *runtime, uint32_t device);
+bool orr_runtime_timing_only(const struct orr_runtime *runtime);
+uint64_t orr_runtime_seed(const struct orr_runtime *runtime);
+const char *orr_runtime_backend_name(const struct orr_runtime *runtime);
+const struct orr_memory *orr_runtime_memory(const struct orr_runtime *runtime);
+
+/* Adds a row to the trace's table meta, a counter value, or a finding (severity "error", "warning",
+ * "note"; ids of commands and buffer may be 0). Texts are copied. Do nothing without a sink. */
+void orr_runtime_meta(struct orr_runtime *runtime, const char *key, const char *value);
+void orr_runtime_finding(struct orr_runtime *runtime, const char *kind, const char *severity,
+                         uint64_t cmd_a, uint64_t cmd_b, uint64_t buffer, const char *message,
+                         const char *fix);
+/* Findings written so far (their kinds decide expect.clean and the exit code). */
+uint64_t orr_runtime_finding_count(const struct orr_runtime *runtime);
+
+#endif
