@@ -206,6 +206,7 @@ struct orr_record_command {
     uint64_t op;                /* logical operator, 0 none */
     uint32_t name, event, site; /* names; event: of record and wait */
     uint32_t host, device, stream; /* ORR_ID_NONE if absent */
+    uint32_t ts_source, pad; /* name of the clock of start_ns, finish_ns if not the run's; else 0 */
 };
 
 struct orr_record_edge { /* header.a: enum orr_edge_kind */

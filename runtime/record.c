@@ -1,0 +1,40 @@
+#include "runtime/record.h"
+
+/* Texts are those of the lists in the header; a value outside of an enum (a damaged trace) is
+ * "unknown", so that messages can be printed without a check at every call. */
+
+static const char *text_at(const char *const *texts, unsigned count, unsigned index) {
+    return index < count ? texts[index] : "unknown";
+}
+
+#define TEXT(name, text) text,
+
+const char *orr_command_kind_text(enum orr_command_kind kind) {
+    static const char *const texts[] = {ORR_COMMAND_KIND_LIST(TEXT)};
+    return text_at(texts, ORR_COMMAND_KIND_COUNT, (unsigned)kind);
+}
+
+const char *orr_command_status_text(enum orr_command_status status) {
+    static const char *const texts[] = {ORR_COMMAND_STATUS_LIST(TEXT)};
+    return text_at(texts, ORR_COMMAND_STATUS_COUNT, (unsigned)status);
+}
+
+const char *orr_edge_kind_text(enum orr_edge_kind kind) {
+    static const char *const texts[] = {ORR_EDGE_KIND_LIST(TEXT)};
+    return text_at(texts, ORR_EDGE_KIND_COUNT, (unsigned)kind);
+}
+
+const char *orr_sync_kind_text(enum orr_sync_kind kind) {
+    static const char *const texts[] = {ORR_SYNC_KIND_LIST(TEXT)};
+    return text_at(texts, ORR_SYNC_KIND_COUNT, (unsigned)kind);
+}
+
+const char *orr_stream_kind_text(enum orr_stream_kind kind) {
+    static const char *const texts[] = {ORR_STREAM_KIND_LIST(TEXT)};
+    return text_at(texts, ORR_STREAM_KIND_COUNT, (unsigned)kind);
+}
+
+const char *orr_stream_sync_text(enum orr_stream_sync sync) {
+    static const char *const texts[] = {"nb", "bl", "ptds", "legacy"};
+    return text_at(texts, ORR_STREAM_LEGACY + 1, (unsigned)sync);
+}

@@ -1,0 +1,432 @@
+-- The database that a run leaves: a timeline of every command, what it waited for and what it used.
+--
+-- This file is executed as it stands when a trace is created. Names and columns of the tables and
+-- views in part 1 are a contract (user_version says which one); anything that ends in _row, and the
+-- table text, is the compact storage behind them and may change with user_version.
+--
+-- Conventions
+--   *_ns         int64 nanoseconds of the run's clock (meta 'clock'): virtual time from 0, or a
+--                monotonic clock whose zero means nothing. NULL: never happened, or not known.
+--   ids          op, cmd, sync, buffer, block, collective, finding from 1; device, stream, host,
+--                communicator, rank from 0. NULL: there is none. Command ids are in order of calls,
+--                rows appear in order of completion: `order by id` where the order matters.
+--   *_bytes, bytes, flops     counts; values beyond 2^63-1 are stored as 2^63-1.
+--   kind, status, ...         lower-case words, listed with the column.
+--
+-- Writing: one transaction per batch of records, journal_mode TRUNCATE, so that a killed run loses
+-- the batch in progress and nothing else. Until it is opened for writing the next time, such a file
+-- has a file PATH-journal beside it, and the two belong together: copy both or none. Orrery reads
+-- the pair without changing it; the sqlite3 shell takes the unfinished batch back when it opens it.
+--
+-- Example: the ten slowest kernels and what they waited for
+--     SELECT c.name, c.site, t.* FROM v_timing AS t JOIN cmd AS c ON c.id = t.cmd
+--     WHERE c.kind = 'kernel' ORDER BY t.device_ns DESC LIMIT 10;
+
+PRAGMA application_id = 1332900473; -- 'Orry'
+PRAGMA user_version = 1;            -- schema version
+
+---------------------------------------------------------------------------------------------------
+-- Part 1a. Small tables, stored as they are read
+
+-- Facts about the run. Always there: schema_version; status ('running' until the run ends: a trace
+-- that still says so was killed; then 'ok', 'failed', ... as the run said); dropped (records that
+-- were lost because the writer could not keep up or the disk failed; dropped_KIND splits it).
+-- From the runtime: orrery_version, scenario, args (key=value only), seed, devices, backend,
+-- clock (virtual, monotonic, ...).
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY NOT NULL,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Devices, simulated or real.
+CREATE TABLE device (
+    id INTEGER PRIMARY KEY,
+    name TEXT,          -- for people
+    kind TEXT,          -- sim, cpu, cuda
+    physical INTEGER,   -- index of the physical device that hosts it
+    profile TEXT,       -- simulated machine or model of the hardware, 'h100'
+    mem_bytes INTEGER,  -- memory capacity
+    bandwidth INTEGER   -- byte/s of its memory; 0 = not known
+);
+
+-- Peak rates for the roofline, as the run knew them.
+CREATE TABLE device_peak (
+    device INTEGER NOT NULL,      -- device.id
+    unit TEXT NOT NULL,           -- vector (element by element), matrix (tensor cores)
+    dtype TEXT NOT NULL,          -- f64 f32 f16 bf16 i32 i64 bool
+    flops_per_s INTEGER NOT NULL, -- FLOP/s, a fused multiply-add counts as two
+    PRIMARY KEY (device, unit, dtype)
+) WITHOUT ROWID;
+
+-- In-order queues of a device.
+CREATE TABLE stream (
+    id INTEGER PRIMARY KEY,  -- unique over all devices
+    device INTEGER NOT NULL, -- device.id
+    name TEXT,               -- unique within the device
+    kind TEXT NOT NULL,      -- compute, communicate, copy
+    sync TEXT NOT NULL       -- default-stream behaviour: nb (non-blocking), bl (blocking), ptds
+                             -- (per-thread default), legacy (the legacy default stream itself)
+);
+
+-- Controllers and rank threads: whoever enqueues.
+CREATE TABLE host (
+    id INTEGER PRIMARY KEY,
+    name TEXT
+);
+
+-- Communicators and who is in them.
+CREATE TABLE communicator (
+    id INTEGER PRIMARY KEY,
+    name TEXT
+);
+
+CREATE TABLE communicator_member (
+    communicator INTEGER NOT NULL, -- communicator.id
+    rank INTEGER NOT NULL,         -- from 0
+    device INTEGER NOT NULL,       -- device.id
+    PRIMARY KEY (communicator, rank)
+) WITHOUT ROWID;
+
+-- What the hazard check, or a run's own check, has to say.
+CREATE TABLE finding (
+    id INTEGER PRIMARY KEY,
+    kind TEXT,      -- as in the list of hazards: race, use-after-free, ...
+    severity TEXT,  -- error, warning, info
+    cmd_a INTEGER,  -- cmd.id: the earlier one of a pair, or the only one
+    cmd_b INTEGER,  -- cmd.id: the later one of a pair
+    buffer INTEGER, -- buffer.id
+    message TEXT,   -- one line: what is wrong, where
+    fix TEXT        -- one line: what would mend it
+);
+
+---------------------------------------------------------------------------------------------------
+-- Part 2. Storage of the long tables: texts are numbers of table `text`, words are codes
+
+-- Every distinct name, site, label once. Absent texts have no row here: they read as NULL.
+CREATE TABLE text (
+    id INTEGER PRIMARY KEY,
+    text TEXT NOT NULL
+);
+
+CREATE TABLE op_row (
+    id INTEGER PRIMARY KEY,
+    parent INTEGER,
+    name INTEGER,            -- text.id, as kind, site, shape
+    kind INTEGER,
+    site INTEGER,
+    shape INTEGER,
+    dtype INTEGER,           -- code: f64 f32 f16 bf16 i32 i64 bool from 0
+    flops INTEGER,
+    bytes_read INTEGER,
+    bytes_written INTEGER,
+    bytes_broadcast INTEGER
+);
+
+CREATE TABLE cmd_row (
+    id INTEGER PRIMARY KEY,
+    op INTEGER,
+    host INTEGER,
+    device INTEGER,
+    stream INTEGER,
+    seq INTEGER,
+    code INTEGER NOT NULL,   -- kind | status << 8 | unit << 16 | (dtype + 1) << 24, dtype 0 = none;
+                             -- kind: kernel collective copy fill hostfn record wait alloc free
+                             -- record_stream graph marker hostread hostwrite from 0; status: pending
+                             -- ok poisoned failed skipped from 0; unit: vector matrix from 0
+    name INTEGER,            -- text.id, as event, site, ts_source
+    event INTEGER,
+    site INTEGER,
+    enqueue_ns INTEGER,
+    enqueued_ns INTEGER,
+    ready_ns INTEGER,
+    start_ns INTEGER,
+    finish_ns INTEGER,
+    flops INTEGER,
+    bytes_read INTEGER,
+    bytes_written INTEGER,
+    ts_source INTEGER
+);
+
+CREATE TABLE edge_row (
+    src INTEGER NOT NULL,
+    dst INTEGER NOT NULL,
+    kind INTEGER NOT NULL    -- code: stream event host collective allocator from 0
+);
+
+CREATE TABLE sync_row (
+    id INTEGER PRIMARY KEY,
+    host INTEGER,
+    kind INTEGER NOT NULL,   -- code: stream event device future from 0
+    target INTEGER,          -- stream.id, device.id, or text.id of an event or a future
+    begin_ns INTEGER,
+    end_ns INTEGER,
+    cmd INTEGER
+);
+
+-- v_timing looks up which wait of a host saw a command first.
+CREATE INDEX sync_by_target ON sync_row (kind, target, begin_ns);
+
+CREATE TABLE buffer_row (
+    id INTEGER PRIMARY KEY,
+    device INTEGER,
+    block INTEGER,
+    memory INTEGER,          -- text.id, as label
+    stream INTEGER,
+    bytes INTEGER,
+    label INTEGER,
+    alloc_cmd INTEGER
+);
+
+CREATE TABLE buffer_free_row (
+    id INTEGER PRIMARY KEY,  -- buffer_row.id; buffers still live at the end have no row
+    free_cmd INTEGER
+);
+
+CREATE TABLE access_row (
+    cmd INTEGER NOT NULL,
+    buffer INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    mode INTEGER NOT NULL    -- code: 1 read, 2 write, 3 both
+);
+
+CREATE TABLE collective_row (
+    id INTEGER PRIMARY KEY,
+    communicator INTEGER,
+    seq INTEGER,
+    kind INTEGER,            -- text.id, as algorithm, protocol
+    bytes INTEGER,
+    dtype INTEGER,           -- code, as in op_row
+    root INTEGER,
+    peer INTEGER,
+    algorithm INTEGER,
+    protocol INTEGER
+);
+
+CREATE TABLE counter_row (
+    device INTEGER,
+    name INTEGER,            -- text.id
+    ts_ns INTEGER NOT NULL,
+    value REAL NOT NULL
+);
+
+-- Part 1 again: a long table without texts.
+-- Which commands of which ranks make up a collective.
+CREATE TABLE collective_member (
+    collective INTEGER NOT NULL, -- collective.id
+    rank INTEGER NOT NULL,       -- in its communicator
+    cmd INTEGER NOT NULL         -- cmd.id
+);
+
+---------------------------------------------------------------------------------------------------
+-- Part 1b. Views over the storage
+
+-- Logical operators: what the program called, and what that was lowered to.
+CREATE VIEW op AS SELECT
+    id,
+    parent,          -- op.id it was lowered from (a redistribute, one half of a backward pass)
+    (SELECT text FROM text WHERE id = r.name) AS name,
+    (SELECT text FROM text WHERE id = r.kind) AS kind,   -- gemm, pointwise, reduce, ...
+    (SELECT text FROM text WHERE id = r.site) AS site,   -- file:line, innermost frame outside the
+                                                         -- library
+    flops,           -- floating-point operations, a fused multiply-add counts as two
+    bytes_read,      -- streamed operands, each read once
+    bytes_written,   -- results, each written once
+    CASE dtype WHEN 0 THEN 'f64' WHEN 1 THEN 'f32' WHEN 2 THEN 'f16' WHEN 3 THEN 'bf16'
+        WHEN 4 THEN 'i32' WHEN 5 THEN 'i64' WHEN 6 THEN 'bool' END AS dtype,
+    (SELECT text FROM text WHERE id = r.shape) AS shape, -- '[8, 4096]'
+    bytes_broadcast  -- small operands that stay in cache, counted apart from bytes_read
+FROM op_row AS r;
+
+-- Commands: everything in a stream, and what hosts do to memory beside it.
+CREATE VIEW cmd AS SELECT
+    id,           -- in order of calls
+    op,           -- op.id it works for
+    host,         -- host.id that enqueued it
+    device,       -- device.id
+    stream,       -- stream.id
+    seq,          -- position in its stream, from 1; 0 if it is in none
+    CASE code & 255 WHEN 0 THEN 'kernel' WHEN 1 THEN 'collective' WHEN 2 THEN 'copy'
+        WHEN 3 THEN 'fill' WHEN 4 THEN 'hostfn' WHEN 5 THEN 'record' WHEN 6 THEN 'wait'
+        WHEN 7 THEN 'alloc' WHEN 8 THEN 'free' WHEN 9 THEN 'record_stream' WHEN 10 THEN 'graph'
+        WHEN 11 THEN 'marker' WHEN 12 THEN 'hostread' WHEN 13 THEN 'hostwrite' END AS kind,
+    (SELECT text FROM text WHERE id = r.name) AS name,
+    (SELECT text FROM text WHERE id = r.event) AS event,  -- of record and wait: the event's name
+    (SELECT text FROM text WHERE id = r.site) AS site,    -- file:line
+    CASE code >> 8 & 255 WHEN 0 THEN 'pending'            -- not finished when the trace ended
+        WHEN 1 THEN 'ok'
+        WHEN 2 THEN 'poisoned'                            -- results are undefined: it raced, or
+                                                          -- used what was undefined
+        WHEN 3 THEN 'failed'                              -- the device failed it
+        WHEN 4 THEN 'skipped' END AS status,              -- not run: what it follows has failed
+    enqueue_ns,   -- the host's call began
+    enqueued_ns,  -- and returned
+    ready_ns,     -- everything it waited for was done
+    start_ns,     -- on the device
+    finish_ns,
+    flops,        -- as in op, of this command alone
+    bytes_read,
+    bytes_written,
+    CASE code >> 24 WHEN 1 THEN 'f64' WHEN 2 THEN 'f32' WHEN 3 THEN 'f16' WHEN 4 THEN 'bf16'
+        WHEN 5 THEN 'i32' WHEN 6 THEN 'i64' WHEN 7 THEN 'bool' END AS dtype,
+    coalesce((SELECT text FROM text WHERE id = r.ts_source),
+        (SELECT value FROM meta WHERE key = 'clock')) AS ts_source, -- where start_ns and finish_ns
+                                                                    -- come from
+    CASE code >> 16 & 255 WHEN 0 THEN 'vector' WHEN 1 THEN 'matrix' END AS unit -- as in device_peak
+FROM cmd_row AS r;
+
+-- Why command dst could not start before command src had finished: stream (order of one stream),
+-- event (a wait), host (a host waited before it enqueued), collective (members start together),
+-- allocator (memory was reused).
+CREATE VIEW edge AS SELECT src, dst,
+    CASE kind WHEN 0 THEN 'stream' WHEN 1 THEN 'event' WHEN 2 THEN 'host' WHEN 3 THEN 'collective'
+        WHEN 4 THEN 'allocator' END AS kind
+FROM edge_row;
+
+-- A host blocked on [begin_ns, end_ns).
+CREATE VIEW sync AS SELECT
+    id,
+    host,      -- host.id
+    CASE kind WHEN 0 THEN 'stream' WHEN 1 THEN 'event' WHEN 2 THEN 'device'
+        WHEN 3 THEN 'future' END AS kind,
+    CASE kind                              -- for people: 'stream compute of device 0', 'event e1',
+                                           -- 'device 0', 'future loss'
+        WHEN 0 THEN coalesce((SELECT 'stream ' || coalesce(s.name, s.id) || ' of device ' || s.device
+            FROM stream AS s WHERE s.id = r.target), 'stream ' || target)
+        WHEN 2 THEN 'device ' || target
+        ELSE CASE kind WHEN 1 THEN 'event' ELSE 'future' END ||
+            coalesce((SELECT ' ' || text FROM text WHERE id = r.target), '') END AS target,
+    begin_ns,  -- the call began
+    end_ns,    -- and returned
+    cmd        -- cmd.id of the command whose end it observed last
+FROM sync_row AS r;
+
+-- Allocations.
+CREATE VIEW buffer AS SELECT
+    id,
+    device,     -- device.id; NULL: host memory that belongs to no device
+    block,      -- block of the allocator: the same for every reuse of one piece of memory
+    (SELECT text FROM text WHERE id = r.memory) AS memory, -- dev, pinned, pageable, managed
+    stream,     -- stream.id it was allocated on
+    bytes,
+    (SELECT text FROM text WHERE id = r.label) AS label,   -- what it holds, or the scenario's line
+    alloc_cmd,  -- cmd.id
+    (SELECT free_cmd FROM buffer_free_row WHERE id = r.id) AS free_cmd -- cmd.id; NULL: never freed
+FROM buffer_row AS r;
+
+-- What a command reads and writes: bytes [offset, offset + bytes) of a buffer.
+CREATE VIEW access AS SELECT cmd, buffer, offset, bytes,
+    CASE mode WHEN 1 THEN 'r' WHEN 2 THEN 'w' WHEN 3 THEN 'rw' END AS mode
+FROM access_row;
+
+-- Collective operations; their commands are in collective_member.
+CREATE VIEW collective AS SELECT
+    id,
+    communicator, -- communicator.id
+    seq,          -- per communicator, from 0
+    (SELECT text FROM text WHERE id = r.kind) AS kind,           -- all_reduce, all_gather, send, ...
+    bytes,        -- of one rank's contribution, as its kind defines it
+    CASE dtype WHEN 0 THEN 'f64' WHEN 1 THEN 'f32' WHEN 2 THEN 'f16' WHEN 3 THEN 'bf16'
+        WHEN 4 THEN 'i32' WHEN 5 THEN 'i64' WHEN 6 THEN 'bool' END AS dtype,
+    root,         -- rank, of rooted kinds
+    peer,         -- rank, of send and receive
+    (SELECT text FROM text WHERE id = r.algorithm) AS algorithm, -- ring, tree, ...
+    (SELECT text FROM text WHERE id = r.protocol) AS protocol    -- ll, ll128, simple
+FROM collective_row AS r;
+
+-- Values over time: `value` holds from ts_ns until the next row of the same device and name.
+CREATE VIEW counter AS SELECT
+    device,       -- device.id
+    (SELECT text FROM text WHERE id = r.name) AS name, -- 'memory bytes', 'queue depth', ...
+    ts_ns,
+    value
+FROM counter_row AS r;
+
+---------------------------------------------------------------------------------------------------
+-- Part 3. The interval split
+
+-- One row per command that is device work (kernel, collective, copy, fill) and has started and
+-- finished. With a, b = enqueue_ns, enqueued_ns; s, e = start_ns, finish_ns; p = the largest end of
+-- earlier work in its stream: x = min(b, s), y = max(x, min(p, s)), z = max(y, min(ready_ns, s)).
+--     submission_ns   x - a   the host's call
+--     stream_wait_ns  y - x   queued behind its own stream
+--     dep_wait_ns     z - y   queued: waits for events, other devices, hosts
+--     dispatch_ns     s - z   queued: everything was there, the device had not begun
+--     queued_ns               the three above
+--     device_ns       e - s   device service
+--     sync_ns                 of the first host wait [q0, q1) that observed it: q1 - max(q0, e);
+--                             NULL if no host waited for it. Lies after e.
+-- submission + stream_wait + dep_wait + dispatch + device = e - a = total_ns, exactly. A command
+-- without a call, or one that starts before its call (s < a, two clocks that disagree), has NULL in
+-- all but device_ns and sync_ns. Sums over overlapping commands are not elapsed time.
+CREATE VIEW v_timing AS
+WITH
+    -- Waits for an event or a future see the commands of one stream up to some position.
+    reach AS (
+        SELECT c.stream, c.seq, y.id AS sync
+        FROM sync_row AS y JOIN cmd_row AS c ON c.id = y.cmd
+        WHERE y.kind IN (1, 3) AND c.stream IS NOT NULL),
+    work AS (
+        SELECT id, op, device, stream, seq, enqueue_ns AS a, enqueued_ns AS b, ready_ns AS r,
+            start_ns AS s, finish_ns AS e, NULL AS sync
+        FROM cmd_row
+        WHERE code & 255 <= 3 AND start_ns IS NOT NULL AND finish_ns IS NOT NULL
+        UNION ALL
+        SELECT NULL, NULL, NULL, stream, seq, NULL, NULL, NULL, NULL, NULL, sync FROM reach),
+    seen AS (
+        SELECT *,
+            max(e) OVER (PARTITION BY stream ORDER BY seq, s, id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS p,
+            min(sync) OVER (PARTITION BY stream ORDER BY seq DESC
+                RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS by_event
+        FROM work),
+    -- Waits for a stream or a device see what was enqueued before they began.
+    first AS (
+        SELECT *,
+            CASE WHEN stream IS NOT NULL THEN p END AS q,
+            CASE WHEN stream IS NOT NULL THEN by_event END AS by_point,
+            (SELECT y.id FROM sync_row AS y WHERE y.kind = 0 AND y.target = seen.stream
+                AND y.begin_ns >= seen.a AND y.end_ns >= seen.e
+                ORDER BY y.begin_ns, y.id LIMIT 1) AS by_stream,
+            (SELECT y.id FROM sync_row AS y WHERE y.kind = 2 AND y.target = seen.device
+                AND y.begin_ns >= seen.a AND y.end_ns >= seen.e
+                ORDER BY y.begin_ns, y.id LIMIT 1) AS by_device
+        FROM seen WHERE id IS NOT NULL),
+    cut_x AS (SELECT *, CASE WHEN a <= s THEN min(coalesce(b, a), s) END AS x FROM first),
+    cut_y AS (SELECT *, max(x, coalesce(min(q, s), x)) AS y FROM cut_x),
+    cut_z AS (SELECT *, max(y, coalesce(min(r, s), y)) AS z FROM cut_y)
+SELECT
+    id AS cmd,
+    op,
+    device,
+    stream,
+    x - a AS submission_ns,
+    y - x AS stream_wait_ns,
+    z - y AS dep_wait_ns,
+    s - z AS dispatch_ns,
+    s - x AS queued_ns,
+    e - s AS device_ns,
+    (SELECT y.end_ns - max(y.begin_ns, e) FROM sync_row AS y
+        WHERE y.id = min(coalesce(by_point, by_stream, by_device),
+            coalesce(by_stream, by_device, by_point),
+            coalesce(by_device, by_point, by_stream))) AS sync_ns,
+    CASE WHEN x IS NOT NULL THEN e - a END AS total_ns
+FROM cut_z;
+
+-- The same summed over the commands of one logical operator. `commands` counts the rows behind a
+-- sum, `unlinked` those of them without a submission (they are in device_ns alone). Commands that
+-- work for no operator are summed in one row with op NULL.
+CREATE VIEW v_op_timing AS SELECT
+    t.op,
+    (SELECT o.name FROM op AS o WHERE o.id = t.op) AS name,
+    count(*) AS commands,
+    count(*) - count(t.submission_ns) AS unlinked,
+    sum(t.submission_ns) AS submission_ns,
+    sum(t.stream_wait_ns) AS stream_wait_ns,
+    sum(t.dep_wait_ns) AS dep_wait_ns,
+    sum(t.dispatch_ns) AS dispatch_ns,
+    sum(t.queued_ns) AS queued_ns,
+    sum(t.device_ns) AS device_ns,
+    sum(t.sync_ns) AS sync_ns,
+    sum(t.total_ns) AS total_ns
+FROM v_timing AS t GROUP BY t.op;
