@@ -1,15 +1,16 @@
 # Orrery's only makefile. `make help` lists the targets; README.md explains them.
 #
-# Every variant lives in build/<variant>/ and can be built beside the others: release (the default), debug,
-# asan (address and undefined behaviour), tsan, coverage. `make VARIANT=debug` builds one of them.
+# Every variant lives in build/<variant>/ and can be built beside the others: release (the
+# default), debug, asan (address and undefined behaviour), tsan, coverage. `make VARIANT=debug`
+# builds one of them.
 #
 #   make V=1              show the commands
-#   make WERROR=0         let warnings be warnings (the default with compilers that are not tested here)
+#   make WERROR=0         let warnings be warnings (the default with compilers not tested here)
 #   make CC=clang         another compiler; a changed compiler or flag rebuilds everything
 #   make CFLAGS=-march=native LDFLAGS=...   are added to ours
 #
-# Sources are found by wildcard: a new .c file in one of LIB_DIRS, cli/, tests/test_*.c, tests/fuzz_*.c or
-# bench/bench_*.c needs no edit here.
+# Sources are found by wildcard: a new .c file in one of LIB_DIRS, cli/, tests/test_*.c,
+# tests/fuzz_*.c or bench/bench_*.c needs no edit here.
 
 VERSION := 0.1.0
 SOVERSION := 0
@@ -32,20 +33,21 @@ PKG_CONFIG ?= pkg-config
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # Flags
 
-# No fused multiply-add and no -ffast-math, in any variant: a number or a simulated time must not depend on
-# the compiler's mood, nor differ between two builds.
+# No fused multiply-add and no -ffast-math, in any variant: a number or a simulated time must not
+# depend on the compiler's mood, nor differ between two builds.
 FLOAT_FLAGS := -ffp-contract=off -fno-fast-math
 
 WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 
-# Warnings are errors with the two compilers that are tested (gcc 12, clang 14), so that a newer compiler's
-# new warning does not stop somebody's build. `make test` says WERROR=1 in any case.
+# Warnings are errors with the two compilers that are tested (gcc 12, clang 14), so that a newer
+# compiler's new warning does not stop somebody's build. `make test` says WERROR=1 in any case.
 TESTED_COMPILERS := gcc-12 clang-14
 CC_ID := $(shell $(CC) -dM -E -x c /dev/null 2>/dev/null | awk '\
-	/define __clang_major__ /{c=$$3} /define __GNUC__ /{g=$$3} END{print c ? "clang-" c : "gcc-" g}')
+	/define __clang_major__ /{c=$$3} /define __GNUC__ /{g=$$3} \
+	END{print c ? "clang-" c : "gcc-" g}')
 ifneq ($(filter $(CC_ID),$(TESTED_COMPILERS)),)
 WERROR ?= 1
 else
@@ -58,7 +60,8 @@ endif
 VARIANTS := release debug asan tsan coverage
 variant_cflags_release := -O2 -g
 variant_cflags_debug := -O0 -g3
-variant_cflags_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+variant_cflags_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+	-fno-sanitize-recover=all
 variant_ldflags_asan := -fsanitize=address,undefined
 variant_cflags_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 variant_ldflags_tsan := -fsanitize=thread
@@ -79,11 +82,12 @@ TEST_LIBS := $(call pkg,--libs $(TEST_PACKAGES))
 
 # -fPIC for all: the static and the shared library are made of the same objects.
 ALL_CPPFLAGS := -I. -I$(BUILD)/gen -D_GNU_SOURCE $(PACKAGE_CFLAGS) $(CPPFLAGS)
-ALL_CFLAGS := -std=c11 $(variant_cflags_$(VARIANT)) $(FLOAT_FLAGS) -fPIC -pthread $(WARNINGS) $(CFLAGS)
+ALL_CFLAGS := -std=c11 $(variant_cflags_$(VARIANT)) $(FLOAT_FLAGS) -fPIC -pthread $(WARNINGS) \
+	$(CFLAGS)
 ALL_LDFLAGS := -pthread $(variant_ldflags_$(VARIANT)) $(LDFLAGS)
 LIBS := $(PACKAGE_LIBS) -lpthread -ldl -lm
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # Sources
 
 LIB_DIRS := runtime runtime/cpu runtime/cuda sim sim/fake_devices trace hazards analyzer scenarios
@@ -92,18 +96,21 @@ LIB_SOURCES := $(sort $(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
 CLI_SOURCES := $(sort $(wildcard cli/*.c))
 TEST_SOURCES := $(sort $(wildcard tests/test_*.c))
 FUZZ_SOURCES := $(sort $(wildcard tests/fuzz_*.c))
-# What tests share: any other .c file in tests/ (support.c, conformance.c); fuzzer.c is the fuzzers' main.
-TEST_SHARED_SOURCES := $(filter-out tests/fuzzer.c $(TEST_SOURCES) $(FUZZ_SOURCES),$(sort $(wildcard tests/*.c)))
+# What tests share: any other .c file in tests/ (support.c, conformance.c); fuzzer.c is the
+# fuzzers' main.
+TEST_SHARED_SOURCES := $(filter-out tests/fuzzer.c $(TEST_SOURCES) $(FUZZ_SOURCES),\
+	$(sort $(wildcard tests/*.c)))
 BENCH_SOURCES := $(sort $(wildcard bench/bench_*.c))
 BENCH_SHARED_SOURCES := $(filter-out $(BENCH_SOURCES),$(sort $(wildcard bench/*.c)))
 HEADERS := $(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS) cli tests bench)))
 # Installed: the library's headers without the private twins.
-PUBLIC_HEADERS := $(filter-out %_internal.h %_private.h,$(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS)))))
+PUBLIC_HEADERS := $(filter-out %_internal.h %_private.h,\
+	$(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS)))))
 
 # Files compiled into the library as C arrays: <path> becomes $(BUILD)/gen/<path>.h, which holds
 #     static const char orr_embed_<path with _ for other characters>[] = "...";
-# (a string: a NUL follows the text), and each folder gets $(BUILD)/gen/<folder>/embed.h, which includes
-# those and lists them in a macro:
+# (a string: a NUL follows the text), and each folder gets $(BUILD)/gen/<folder>/embed.h, which
+# includes those and lists them in a macro:
 #     #define ORR_EMBED_<FOLDER>(X) X("name without suffix", array) ...
 # So #include "trace/schema.sql.h", or "scenarios/library/embed.h" for all modules.
 EMBED := $(sort $(wildcard trace/*.sql scenarios/library/*.lua scenarios/library/*/*.lua \
@@ -112,14 +119,16 @@ EMBED_DIRS := $(sort $(patsubst %/,%,$(dir $(EMBED))))
 GEN := $(EMBED:%=$(BUILD)/gen/%.h) $(EMBED_DIRS:%=$(BUILD)/gen/%/embed.h)
 
 # Test binaries that use more than one thread; `make tsan` runs these. A pattern may hold one %.
-THREADED := test_cpu% test_conformance% test_ring% test_timeline% test_sink% test_thread% test_pool% \
-	test_trace% test_live%
+THREADED := test_cpu% test_conformance% test_ring% test_timeline% test_sink% test_thread% \
+	test_pool% test_trace% test_live%
 TSAN_TESTS := $(filter $(THREADED),$(TEST_SOURCES:tests/%.c=%))
+TSAN_BINARIES := $(TSAN_TESTS:%=$(BUILD)/tests/%)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB_OBJECTS := $(call objects,$(LIB_SOURCES))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
-TEST_SHARED_OBJECTS := $(call objects,$(TEST_SHARED_SOURCES) $(filter-out cli/main.c,$(CLI_SOURCES)))
+TEST_SHARED_OBJECTS := $(call objects,$(TEST_SHARED_SOURCES) \
+	$(filter-out cli/main.c,$(CLI_SOURCES)))
 BENCH_SHARED_OBJECTS := $(call objects,$(BENCH_SHARED_SOURCES))
 ALL_OBJECTS := $(sort $(call objects,$(LIB_SOURCES) $(CLI_SOURCES) $(TEST_SOURCES) $(FUZZ_SOURCES) \
 	$(TEST_SHARED_SOURCES) $(wildcard tests/fuzzer.c) $(BENCH_SOURCES) $(BENCH_SHARED_SOURCES)))
@@ -131,7 +140,7 @@ TESTS := $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
 FUZZERS := $(FUZZ_SOURCES:tests/%.c=$(BUILD)/tests/%)
 BENCHES := $(BENCH_SOURCES:bench/%.c=$(BUILD)/bench/%)
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # How things are printed and stamped
 
 Q := $(if $(V),,@)
@@ -142,31 +151,36 @@ quoted = '$(subst ','\'',$(strip $(1)))'
 # A stamp is rewritten only when its text changes; what depends on it is then out of date.
 define stamp
 $(1): FORCE
-	@mkdir -p $$(@D); printf '%s\n' $$(call quoted,$(2)) | cmp -s - $$@ || printf '%s\n' $$(call quoted,$(2)) >$$@
+	@mkdir -p $$(@D); printf '%s\n' $$(call quoted,$(2)) | cmp -s - $$@ || \
+		printf '%s\n' $$(call quoted,$(2)) >$$@
 endef
 
 .PHONY: FORCE
 FORCE:
 
 COMPILER := $(shell $(CC) --version 2>/dev/null | head -n 1)
-$(eval $(call stamp,$(BUILD)/flags,$(CC) [$(COMPILER)] $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) $(TEST_CFLAGS) $(TEST_LIBS)))
-$(eval $(call stamp,$(BUILD)/objects,$(LIB_OBJECTS) / $(CLI_OBJECTS) / $(TEST_SHARED_OBJECTS) / $(BENCH_SHARED_OBJECTS)))
+$(eval $(call stamp,$(BUILD)/flags,$(CC) [$(COMPILER)] $(ALL_CPPFLAGS) $(ALL_CFLAGS) \
+	$(ALL_LDFLAGS) $(LIBS) $(TEST_CFLAGS) $(TEST_LIBS)))
+$(eval $(call stamp,$(BUILD)/objects,$(LIB_OBJECTS) / $(CLI_OBJECTS) / \
+	$(TEST_SHARED_OBJECTS) / $(BENCH_SHARED_OBJECTS)))
 $(eval $(call stamp,$(BUILD)/embedded,$(EMBED)))
 
-# Goals that compile nothing themselves work without the libraries; any other stops here with advice.
+# Goals that compile nothing themselves work without the libraries; any other stops here with
+# advice.
 LIGHT_GOALS := setup test demo clean help format print-%
 ifneq ($(filter-out $(LIGHT_GOALS),$(or $(MAKECMDGOALS),all)),)
-MISSING := $(strip $(foreach p,$(PACKAGES),$(if $(shell $(PKG_CONFIG) --exists $(p) 2>/dev/null && echo y),,$(p))))
+found = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes)
+MISSING := $(strip $(foreach p,$(PACKAGES),$(if $(call found,$(p)),,$(p))))
 ifneq ($(MISSING),)
-$(error pkg-config does not find: $(MISSING). Run scripts/setup, which says what is missing and installs it)
+$(error pkg-config does not find: $(MISSING). Run scripts/setup, which installs what is missing)
 endif
 endif
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # Building
 
 .PHONY: all lib tests benches fuzzers gen
-all: $(COMMAND) $(STATIC) $(SHARED) $(BUILD)/orrery.pc ## the command and the libraries, in build/release
+all: $(COMMAND) $(STATIC) $(SHARED) $(BUILD)/orrery.pc ## command and libraries
 lib: $(STATIC) $(SHARED)
 tests: $(TESTS)
 benches: $(BENCHES)
@@ -187,29 +201,32 @@ $(STATIC): $(LIB_OBJECTS) $(BUILD)/objects
 $(BUILD)/liborrery.map:
 	@mkdir -p $(@D); printf '{\n  global: orr_[!_]*;\n  local: *;\n};\n' >$@
 
+SHARED_LDFLAGS := -Wl,-soname,liborrery.so.$(SOVERSION) -Wl,--version-script=$(BUILD)/liborrery.map
 $(SHARED): $(LIB_OBJECTS) $(BUILD)/objects $(BUILD)/liborrery.map
-	$(call run,LD,$@,$(CC) -shared $(ALL_LDFLAGS) -Wl$(comma)-soname$(comma)liborrery.so.$(SOVERSION) \
-		-Wl$(comma)--version-script=$(BUILD)/liborrery.map $(LIB_OBJECTS) $(LIBS) -o $@)
-comma := ,
+	$(call run,LD,$@,$(CC) -shared $(ALL_LDFLAGS) $(SHARED_LDFLAGS) $(LIB_OBJECTS) $(LIBS) -o $@)
 
 $(BUILD)/orrery: $(CLI_OBJECTS) $(STATIC) $(BUILD)/objects
 	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(CLI_OBJECTS) $(STATIC) $(LIBS) -o $@)
 
-# Shared test code and the command's files without main(), as an archive: each test links what it calls.
+# Shared test code and the command's files without main(), as an archive: each test links what it
+# calls.
 $(BUILD)/libtests.a: $(TEST_SHARED_OBJECTS) $(BUILD)/objects
 	@rm -f $@
 	$(call run,AR,$@,$(AR) rcs $@ $(TEST_SHARED_OBJECTS))
 
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtests.a $(STATIC)
 	@mkdir -p $(@D)
-	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $< $(BUILD)/libtests.a $(STATIC) $(TEST_LIBS) $(LIBS) -o $@)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $^ $(TEST_LIBS) $(LIBS) -o $@)
 
-# tests/fuzz_*.c define LLVMFuzzerTestOneInput; tests/fuzzer.c brings main(), so any compiler will do.
-$(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/obj/tests/fuzzer.o $(BUILD)/libtests.a $(STATIC)
+# tests/fuzz_*.c define LLVMFuzzerTestOneInput; tests/fuzzer.c brings main(), so any compiler will
+# do.
+$(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/obj/tests/fuzzer.o \
+		$(BUILD)/libtests.a $(STATIC)
 	@mkdir -p $(@D)
-	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $< $(BUILD)/obj/tests/fuzzer.o $(BUILD)/libtests.a $(STATIC) $(LIBS) -o $@)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@)
 
-$(BENCHES): $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BENCH_SHARED_OBJECTS) $(STATIC) $(BUILD)/objects
+$(BENCHES): $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BENCH_SHARED_OBJECTS) $(STATIC) \
+		$(BUILD)/objects
 	@mkdir -p $(@D)
 	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $< $(BENCH_SHARED_OBJECTS) $(STATIC) $(LIBS) -o $@)
 
@@ -223,7 +240,7 @@ $(EMBED_DIRS:%=$(BUILD)/gen/%/embed.h): $(BUILD)/gen/%/embed.h: $(BUILD)/embedde
 
 -include $(ALL_OBJECTS:.o=.d)
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # Installing
 
 define PC
@@ -249,8 +266,8 @@ SHARE := $(DESTDIR)$(PREFIX)/share/orrery
 INCLUDE := $(DESTDIR)$(PREFIX)/include/orrery
 LIBDIR := $(DESTDIR)$(PREFIX)/lib
 # Scenarios with their folders, but not the C sources of scenarios/.
-SCENARIO_FILES := $(sort $(wildcard $(foreach d,scenarios scenarios/*,$(d)/*.lua $(d)/*.md $(d)/*.csv $(d)/*.jsonl)) \
-	$(wildcard scenarios/*/*/*.lua))
+SCENARIO_FILES := $(sort $(wildcard $(foreach d,scenarios scenarios/* scenarios/*/*,\
+	$(d)/*.lua $(d)/*.md $(d)/*.csv $(d)/*.jsonl)))
 
 .PHONY: install uninstall
 install: all ## into $(DESTDIR)$(PREFIX): command, libraries, headers, orrery.pc, scenarios
@@ -267,10 +284,11 @@ install: all ## into $(DESTDIR)$(PREFIX): command, libraries, headers, orrery.pc
 
 uninstall: ## removes what install put there
 	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/orrery $(LIBDIR)/liborrery.a $(LIBDIR)/liborrery.so \
-		$(LIBDIR)/liborrery.so.$(SOVERSION) $(LIBDIR)/liborrery.so.$(VERSION) $(LIBDIR)/pkgconfig/orrery.pc
+		$(LIBDIR)/liborrery.so.$(SOVERSION) $(LIBDIR)/liborrery.so.$(VERSION) \
+		$(LIBDIR)/pkgconfig/orrery.pc
 	$(Q)rm -rf $(INCLUDE) $(SHARE)
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # Testing
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -282,7 +300,7 @@ setup: ## installs what is missing (scripts/setup)
 
 test: ## everything that CI runs; the last line is "N passed, N failed"
 	@scripts/setup
-	+@tests/all.sh
+	+@MAKE='$(MAKE)' tests/all.sh
 
 check-tests: $(TESTS) $(COMMAND) ## only the test binaries, in one variant
 	@tests/run.sh $(VARIANT) $(TESTS)
@@ -294,16 +312,18 @@ tsan: ## the threaded test binaries under ThreadSanitizer
 	+@$(MAKE) --no-print-directory VARIANT=tsan check-threads
 
 .PHONY: check-threads
-check-threads: $(TSAN_TESTS:%=$(BUILD)/tests/%) $(COMMAND)
-	@tests/run.sh $(VARIANT) $(TSAN_TESTS:%=$(BUILD)/tests/%)
+check-threads: $(TSAN_BINARIES) $(COMMAND)
+	@tests/run.sh $(VARIANT) $(TSAN_BINARIES)
 
 # Each header alone, twice (include guards), with this variant's warnings as errors.
 HEADER_STAMPS := $(HEADERS:%=$(BUILD)/headers/%.ok)
 headers: $(HEADER_STAMPS) ## every header compiles alone
 $(HEADER_STAMPS): $(BUILD)/headers/%.ok: % $(BUILD)/flags | $(GEN)
 	@mkdir -p $(@D)
-	$(call run,HDR,$<,printf '#include "%s"\n#include "%s"\n' $< $< | $(CC) $(ALL_CPPFLAGS) $(TEST_CFLAGS) \
-		$(ALL_CFLAGS) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c - && touch $@)
+	@rm -f $@
+	$(call run,HDR,$<,printf '#include "%s"\n#include "%s"\n' $< $< | $(CC) $(ALL_CPPFLAGS) \
+		$(TEST_CFLAGS) $(ALL_CFLAGS) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c - \
+		&& touch $@)
 -include $(HEADER_STAMPS:.ok=.d)
 
 tidy: $(STATIC) ## the rules of the house, as a test (tests/tidy)
@@ -347,7 +367,7 @@ demo: ## eight simulated GPUs: run, analyze, export
 	@echo "run.db is a SQLite file:  sqlite3 run.db 'select * from v_timing limit 10'"
 	@echo "run.json is a timeline:   open https://ui.perfetto.dev and choose \"Open trace file\""
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 .PHONY: clean help
 clean: ## removes build/
@@ -355,7 +375,8 @@ clean: ## removes build/
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
-	@echo "variables: VARIANT=release|debug|asan|tsan|coverage CC CFLAGS LDFLAGS WERROR V PREFIX DESTDIR JOBS"
+	@echo "variables: VARIANT=release|debug|asan|tsan|coverage CC CFLAGS LDFLAGS WERROR V JOBS"
+	@echo "           PREFIX DESTDIR BUILD_ROOT; for fuzz and soak SEED RUNS MINUTES"
 
 # For scripts: make -s print-HEADERS
 print-%:
