@@ -17,6 +17,7 @@ for source in "$@"; do
                 split($0, part, /[:% ]+/)
                 covered = part[3] * part[5] / 100 + 0.5
                 printf "%6d %6d  %5.1f%%  %s\n", covered, part[5], part[3], file
+                exit
             }'
 done | sort -k 3n | awk '
     { covered += $1; lines += $2; print }

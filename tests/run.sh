@@ -5,9 +5,9 @@
 #
 # Each runs from the repository's root, in its own process, under a timeout (TIMEOUT seconds),
 # with a TMPDIR of its own that is removed afterwards and ORRERY naming the command of the
-# variant. Its output is kept in build/<variant>/log/<name>.tap, and shown when something in it
-# failed, or always with V=1. A program that crashes, times out, stops before its plan is done or
-# runs no case counts as one failure more.
+# variant. Its output is kept in build/<variant>/log/<name>.tap; what is not "ok" in it is shown
+# when something failed, and all of it with V=1. A program that crashes, times out, stops before
+# its plan is done or runs no case counts as one failure more.
 #
 # The last line is "N passed, N failed"; the exit status is 1 when something failed. With
 # RESULTS=FILE the counts are appended to FILE too.
@@ -92,8 +92,10 @@ report() {
         [ "$failed" = 0 ] || printf ', %d failed (exit status %d)' "$failed" "$status"
         [ "$skipped" = 0 ] || printf ', %d skipped' "$skipped"
         printf '\n'
-        if [ "$failed" != 0 ] || [ -n "${V:-}" ]; then
+        if [ -n "${V:-}" ]; then
             sed 's/^/      | /' "$3"
+        elif [ "$failed" != 0 ]; then
+            grep -v '^ok ' "$3" | sed 's/^/      | /'
         elif [ "$skipped" != 0 ]; then
             grep -i 'skip' "$3" | sed 's/^/      | /'
         fi

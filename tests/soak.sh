@@ -8,24 +8,22 @@
 # draw at random use as their seed. Stops at the first failure; what was printed names its seed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-build=${BUILD_ROOT:-build}
 minutes=${1:?minutes}
 seed=${2:-1}
 end=$(($(date +%s) + minutes * 60))
 rounds=0
 
+value() {
+    ${MAKE:-make} --no-print-directory -s VARIANT=asan "print-$1"
+}
+
 while [ "$(date +%s)" -lt $end ]; do
-    for fuzzer in "$build"/asan/tests/fuzz_*; do
-        [ -x "$fuzzer" ] || continue
+    for fuzzer in $(value FUZZERS); do
         [ "$(date +%s)" -lt $end ] || break
         "$fuzzer" -seed="$seed" -runs=1000000000 -seconds=60 || exit 1
     done
-    set -- "$build"/asan/tests/test_*
-    [ -x "$1" ] || {
-        echo "soak: no test binaries in $build/asan/tests" >&2
-        exit 1
-    }
-    ORR_TEST_SEED=$seed tests/run.sh asan "$@" || {
+    # shellcheck disable=SC2046 # words on purpose
+    ORR_TEST_SEED=$seed tests/run.sh asan $(value TESTS) || {
         echo "soak: failed with ORR_TEST_SEED=$seed"
         exit 1
     }
