@@ -143,7 +143,7 @@ class Tree:
         for folder, folders, names in os.walk(self.root):
             folders[:] = [f for f in folders if f not in ("build", ".git", "__pycache__")]
             found += [os.path.relpath(os.path.join(folder, name), self.root) for name in names]
-        return found
+        return [f for f in found if not f.startswith(("run.db", "run.json", "crash-"))]
 
     def text(self, path):
         if path not in self.cache:
