@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.." || exit 1
 build=${BUILD_ROOT:-build}
 make=${MAKE:-make}
 
-messages=$($make --no-print-directory -s -k WERROR=1 headers 2>&1 | sed 's/^/# /')
+messages=$($make --no-print-directory -s -k VARIANT=release WERROR=1 headers 2>&1 | sed 's/^/# /')
 headers=$($make --no-print-directory -s print-HEADERS)
 # shellcheck disable=SC2086 # words on purpose
 set -- $headers

@@ -25,10 +25,13 @@ export LC_ALL OPENBLAS_NUM_THREADS
 
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 root=$(cd "$here/../.." && pwd) || exit 1
-# Where the scenarios and the transcripts are; the tests of this script set them.
+# Where the scenarios and the transcripts are; tests/selftest.sh sets them.
 scenarios=${GOLDEN_SCENARIOS:-$root/scenarios}
 transcripts=${GOLDEN_TRANSCRIPTS:-$here}
-orrery=${ORRERY:-$root/build/release/orrery}
+case ${BUILD_ROOT:-build} in
+/*) orrery=${ORRERY:-$BUILD_ROOT/release/orrery} ;;
+*) orrery=${ORRERY:-$root/${BUILD_ROOT:-build}/release/orrery} ;;
+esac
 limit=${GOLDEN_TIMEOUT:-60}
 
 # play TRANSCRIPT FOLDER: runs the commands there, prints the transcript they make.

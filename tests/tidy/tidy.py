@@ -156,8 +156,8 @@ class Tree:
                 if f.endswith(suffixes) and (not under or f.startswith(under))]
 
     def make(self, *arguments):
-        return subprocess.run(["make", "-C", self.root, "--no-print-directory", "-s", *arguments],
-                              capture_output=True, text=True)
+        return subprocess.run(["make", "-C", self.root, "--no-print-directory", "-s",
+                               "VARIANT=release", *arguments], capture_output=True, text=True)
 
     def variable(self, name):
         return self.make("print-" + name).stdout.split()
@@ -366,7 +366,9 @@ def rule_8_dead(tree):
         elif path.startswith(("scripts/", "docs/")) or (
                 path.startswith("tests/") and path.endswith((".sh", ".py", ".js", ".supp"))) or (
                     path.startswith("tests/data/")):
-            if not mentioned(os.path.basename(path), path):
+            # The folder of a fuzzer's inputs has the fuzzer's name.
+            inputs = "tests/%s.c" % os.path.basename(os.path.dirname(path)) in tree.files
+            if not inputs and not mentioned(os.path.basename(path), path):
                 yield "%s: nothing mentions it; remove it or link to it" % path
         elif path.endswith(".golden"):
             name = os.path.relpath(path, "tests/golden")[:-len(".golden")]
