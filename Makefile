@@ -115,7 +115,7 @@ PUBLIC_HEADERS := $(filter-out %_internal.h %_private.h,\
 # So #include "trace/schema.sql.h", or "scenarios/library/embed.h" for all modules.
 EMBED := $(sort $(wildcard trace/*.sql scenarios/library/*.lua scenarios/library/*/*.lua \
 	sim/fake_devices/*.lua analyzer/*.sql analyzer/*.html analyzer/*.css analyzer/*.js))
-EMBED_DIRS := $(sort $(patsubst %/,%,$(dir $(EMBED))))
+EMBED_DIRS := $(sort scenarios/library sim/fake_devices $(patsubst %/,%,$(dir $(EMBED))))
 GEN := $(EMBED:%=$(BUILD)/gen/%.h) $(EMBED_DIRS:%=$(BUILD)/gen/%/embed.h)
 
 # Test binaries that use more than one thread; `make tsan` runs these. A pattern may hold one %.
