@@ -72,7 +72,7 @@ KNOWN_FILES = [
 # Words that belong to somebody's machine, not to the project. Written so that this line does not
 # match.
 LOCAL = re.compile(
-    r"(?<![\w.])/wor[k]/|/tmp/tea[m]\b|\bsub-?agen[t]s?\b|\bhelpe[r]s?\b|"
+    r"(?<![\w.])/(?:wor[k]|far[m])/|/tmp/tea[m]\b|/roo[t]/[.]|\bsub-?agen[t]s?\b|\bhelpe[r]s?\b|"
     r"(?:^|[\s/\"'`(])[.]librar[y]\b|"
     r"\b(?:pypi[.]or[g]|registry[.]npmj[s]|deb[.]debia[n][.]org|crates[.]i[o]|proxy[.]golan[g])\b",
     re.IGNORECASE)
