@@ -78,14 +78,16 @@ struct orr_collective {
 struct orr_command;
 
 /* Computes a command's effect on memory; called by the backend when its simulated run finishes, or on
- * the worker thread. Must not call the runtime. Returns ORR_OK or the reason of a device failure. */
+ * the worker thread; not called for a command that ends POISONED or SKIPPED. Must not call the
+ * runtime. Returns ORR_OK or the reason of a device failure. */
 typedef enum orr_status (*orr_command_run)(const struct orr_command *command,
                                            struct orr_error *error);
 
 /* A command as the host layer hands it over. The backend copies it; `work`, `accesses` and `context`
  * stay valid until it is retired. */
 struct orr_command {
-    struct orr_record_command record; /* host fills ids, kind, name, site, cost, host, device, stream;
+    struct orr_record_command
+        record;         /* host fills ids, kind, name, site, cost, host, device, stream;
                                          enqueue_ns may be ORR_TIME_NONE (then: now). The backend fills
                                          seq, times and status. */
     int64_t submit_ns;  /* virtual clocks: what the call costs its host; -1: the device spec says */
@@ -93,15 +95,16 @@ struct orr_command {
     uint32_t flags;     /* ORR_COMMAND_* below */
     uint32_t access_count;
     const struct orr_access *accesses;
-    orr_command_run run; /* NULL: nothing to compute */
-    void *work;          /* for run */
+    orr_command_run run;                     /* NULL: nothing to compute */
+    void *work;                              /* for run */
     const struct orr_collective *collective; /* kind COLLECTIVE only */
-    void *context;       /* the runtime's, given back at retire */
+    void *context;                           /* the runtime's, given back at retire */
 };
 
 enum {
     ORR_COMMAND_GRAPH_NODE = 1, /* launched by a graph: costs graph_node_ns, no launch */
-    ORR_COMMAND_POISON_ON_ACCESS = 2 /* reads of undefined ranges poison what it writes (default in sim) */
+    ORR_COMMAND_POISON_ON_ACCESS =
+        2 /* reads of undefined ranges poison what it writes (default in sim) */
 };
 
 /* How the host layer hears of retired commands. `command->record` is complete. A failed command's
@@ -114,6 +117,9 @@ struct orr_retire {
 
 enum orr_wait_mode { ORR_WAIT_ALL, ORR_WAIT_ANY };
 
+/* Who pays for launches: the calling host, or one dispatch host for each device, to which the caller
+ * only hands the command over. Dispatch hosts have the host ids 1 .. device_count; the backend sets
+ * record.host of what they launch. */
 enum orr_runner { ORR_RUNNER_INLINE, ORR_RUNNER_PER_DEVICE };
 
 /* What to open. All pointers are borrowed until close. */
@@ -121,7 +127,7 @@ struct orr_backend_config {
     const struct orr_memory *memory;
     const struct orr_device_spec *specs; /* device_count of them, one per device */
     uint32_t device_count;
-    bool timing_only;   /* no memory behind buffers, nothing computed */
+    bool timing_only; /* no memory behind buffers, nothing computed */
     enum orr_runner runner;
     uint64_t seed;
     struct orr_retire retire;
@@ -130,7 +136,7 @@ struct orr_backend_config {
 struct orr_backend;
 
 struct orr_backend_verbs {
-    uint32_t abi; /* ORR_BACKEND_ABI */
+    uint32_t abi;      /* ORR_BACKEND_ABI */
     const char *name;  /* "sim", "cpu", "cuda": meta.backend */
     const char *clock; /* "virtual", "monotonic", "device": meta.clock */
 
@@ -176,9 +182,8 @@ struct orr_backend_verbs {
      * (ORR_NOT_READY). ORR_DEVICE_FAILED with the reason if they never can (a hang). Returns ORR_OK
      * also for points that retired as failed: ask fail_of. */
     enum orr_status (*wait)(struct orr_backend *backend, uint32_t host,
-                            const struct orr_point *points, uint32_t count,
-                            enum orr_wait_mode mode, int64_t deadline_ns,
-                            struct orr_error *error);
+                            const struct orr_point *points, uint32_t count, enum orr_wait_mode mode,
+                            int64_t deadline_ns, struct orr_error *error);
 
     /* Retires what is done by now, without cost. */
     void (*poll)(struct orr_backend *backend);
@@ -210,7 +215,9 @@ struct orr_backend_verbs {
     void (*host_spend)(struct orr_backend *backend, uint32_t host, int64_t ns);
 
     /* A host access to memory, done at the host's clock without a stream: `run` is called at once, its
-     * record filled and retired. Virtual clocks check it against running commands. */
+     * record filled (start and finish = enqueue and enqueued) and retired. It costs its host service_ns.
+     * Virtual clocks check it against running commands: one that races, or reads undefined bytes, ends
+     * as POISONED. */
     enum orr_status (*host_access)(struct orr_backend *backend, const struct orr_command *command,
                                    struct orr_error *error);
 

@@ -1,0 +1,114 @@
+#include "sim/cost_model.h"
+
+#include <assert.h>
+
+typedef unsigned __int128 wide;
+
+static const uint64_t NS_PER_S = 1000000000;
+
+static uint64_t clamp(wide value) {
+    return value > (wide)INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)value;
+}
+
+/* amount / (rate x ppm / 10^6) seconds, as work; half up in the last fractional bit. */
+static uint64_t work_of(uint64_t amount, uint64_t rate, uint32_t ppm) {
+    if (!amount) {
+        return 0;
+    }
+    assert(rate > 0 && ppm > 0);
+    wide per_s = (wide)rate * ppm;
+    wide scaled = ((wide)amount * NS_PER_S) << ORR__WORK_BITS;
+    if (scaled > ~(wide)0 / ORR_PPM) { /* more than anyone can simulate */
+        return INT64_MAX;
+    }
+    return clamp((scaled * ORR_PPM + per_s / 2) / per_s);
+}
+
+static uint64_t fixed(int64_t ns) {
+    return (uint64_t)ns << ORR__WORK_BITS;
+}
+
+/* part / whole as a share, rounded up so that a command that needs all of a resource says so. */
+static uint32_t share(uint64_t part, uint64_t whole) {
+    if (!whole) {
+        return 0;
+    }
+    return (uint32_t)((((wide)part << ORR__WORK_BITS) + whole - 1) / whole);
+}
+
+struct orr__work orr__kernel_work(const struct orr_device_spec *spec, enum orr_unit unit,
+                                  enum orr_dtype dtype, uint64_t flops, uint64_t bytes) {
+    enum orr_dtype peak_dtype = dtype < ORR_DTYPE_COUNT ? dtype : ORR_DTYPE_F32;
+    const struct orr_curve *curve =
+        unit == ORR_UNIT_MATRIX ? &spec->matrix_efficiency : &spec->vector_efficiency;
+    uint64_t compute =
+        work_of(flops, orr_device_spec_peak(spec, unit, peak_dtype), orr_curve_at(curve, flops));
+    uint64_t memory =
+        work_of(bytes, spec->bandwidth, orr_curve_at(&spec->memory_efficiency, bytes));
+    uint64_t longest = compute > memory ? compute : memory;
+    return (struct orr__work){
+        .work = clamp((wide)longest + fixed(spec->kernel_fixed_ns)),
+        .sm = share(compute, longest),
+        .bandwidth = share(memory, longest),
+    };
+}
+
+struct orr__work orr__copy_work(const struct orr_device_spec *spec, enum orr__route route,
+                                uint64_t bytes) {
+    uint64_t rate = spec->bandwidth;
+    int64_t latency_ns = 0;
+    switch (route) {
+    case ORR__ROUTE_LOCAL:
+        return orr__kernel_work(spec, ORR_UNIT_VECTOR, ORR_DTYPE_NONE, 0, 2 * bytes);
+    case ORR__ROUTE_HOST:
+        rate = spec->host_bandwidth ? spec->host_bandwidth : spec->bandwidth;
+        latency_ns = spec->host_latency_ns;
+        break;
+    case ORR__ROUTE_PEER:
+        rate = spec->peer_bandwidth ? spec->peer_bandwidth : spec->bandwidth;
+        latency_ns = spec->peer_latency_ns;
+        break;
+    case ORR__ROUTE_NETWORK:
+        rate = spec->network_bandwidth ? spec->network_bandwidth : spec->bandwidth;
+        latency_ns = spec->network_latency_ns;
+        break;
+    }
+    uint64_t transfer = work_of(bytes, rate, ORR_PPM);
+    /* The copy engine reads or writes this device's memory at the link's pace. */
+    uint64_t memory = work_of(bytes, spec->bandwidth, ORR_PPM);
+    return (struct orr__work){
+        .work = clamp((wide)transfer + fixed(latency_ns)),
+        .bandwidth = share(memory < transfer ? memory : transfer, transfer),
+    };
+}
+
+struct orr__work orr__collective_work(const struct orr_device_spec *spec,
+                                      const struct orr_collective *collective, bool spans_nodes) {
+    uint64_t n = collective->ranks;
+    uint64_t size = collective->kind == ORR_COLLECTIVE_BARRIER
+                        ? 0
+                        : collective->count * orr_dtype_size(collective->dtype);
+    uint64_t steps = n - 1;
+    wide bytes = 0;
+    switch (collective->kind) {
+    case ORR_COLLECTIVE_ALL_REDUCE:
+        steps = 2 * (n - 1);
+        bytes = (wide)2 * (n - 1) * size / n;
+        break;
+    case ORR_COLLECTIVE_ALL_GATHER:
+    case ORR_COLLECTIVE_REDUCE_SCATTER: bytes = (wide)(n - 1) * size; break;
+    case ORR_COLLECTIVE_BROADCAST: bytes = n > 1 ? size : 0; break;
+    case ORR_COLLECTIVE_BARRIER: steps = 2 * (n - 1); break;
+    case ORR_COLLECTIVE_KIND_COUNT: assert(0);
+    }
+    uint64_t link = spans_nodes ? spec->network_bandwidth : spec->peer_bandwidth;
+    int64_t hop_ns = spans_nodes ? spec->network_latency_ns : spec->peer_latency_ns;
+    uint64_t transfer = work_of(clamp(bytes), link ? link : spec->bandwidth, ORR_PPM);
+    uint64_t memory = work_of(clamp(2 * bytes), spec->bandwidth, ORR_PPM);
+    wide latency = (wide)fixed(hop_ns) * steps;
+    return (struct orr__work){
+        .work = clamp(latency + transfer + fixed(spec->kernel_fixed_ns)),
+        .sm = (uint32_t)(((uint64_t)spec->collective_sm_ppm << ORR__WORK_BITS) / ORR_PPM),
+        .bandwidth = share(memory < transfer ? memory : transfer, transfer),
+    };
+}

@@ -1,0 +1,51 @@
+/* The cost model: from a command's cost and a device spec to work.
+ *
+ * Work is time in ns with 20 fractional bits, alone on the device:
+ *
+ *     kernel, fill   max(flops / (peak e_f), bytes / (bandwidth e_b)) + fixed        roofline
+ *     copy           bytes / link bandwidth + link latency; within a device 2 x bytes / bandwidth
+ *     collective     see orr__collective_work
+ *     record, wait, marker, alloc, ...   0
+ *
+ * with e_f, e_b the spec's efficiency curves. Besides it says which share of the multiprocessors and of
+ * the bandwidth the command uses while it runs alone: what others on the device can't have.
+ *
+ * Threads: one; the cache belongs to the simulator. */
+#ifndef ORR_SIM_COST_MODEL_H
+#define ORR_SIM_COST_MODEL_H
+
+#include "runtime/backend.h"
+
+enum { ORR__WORK_BITS = 20 };
+#define ORR__WORK_NS                                                                               \
+    ((uint64_t)1 << ORR__WORK_BITS) /* one ns of work; also the share "all of it" */
+
+struct orr__work {
+    uint64_t work;          /* ns << ORR__WORK_BITS, at most 2^63 - 1 */
+    uint32_t sm, bandwidth; /* shares used alone, ORR__WORK_NS = all */
+};
+
+/* Where a copy goes. */
+enum orr__route { ORR__ROUTE_LOCAL, ORR__ROUTE_HOST, ORR__ROUTE_PEER, ORR__ROUTE_NETWORK };
+
+/* Work of a kernel or fill. */
+struct orr__work orr__kernel_work(const struct orr_device_spec *spec, enum orr_unit unit,
+                                  enum orr_dtype dtype, uint64_t flops, uint64_t bytes);
+
+struct orr__work orr__copy_work(const struct orr_device_spec *spec, enum orr__route route,
+                                uint64_t bytes);
+
+/* Work of a collective from the start of its last member: ring algorithm, (steps x latency) + bytes on
+ * the wire / link bandwidth, with steps and bytes for n ranks and S bytes per rank's buffer
+ *     all_reduce      2(n-1), 2(n-1)/n S
+ *     all_gather      n-1, (n-1) S       (S = one rank's piece)
+ *     reduce_scatter  n-1, (n-1) S       (S = one rank's piece)
+ *     broadcast       n-1, S
+ *     barrier         2(n-1), 0
+ * The textbook cost of the ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009); a
+ * tuner like NCCL's replaces it later. The slowest link of the ring counts: the network's if the
+ * members span nodes. */
+struct orr__work orr__collective_work(const struct orr_device_spec *spec,
+                                      const struct orr_collective *collective, bool spans_nodes);
+
+#endif

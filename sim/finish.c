@@ -1,0 +1,110 @@
+/* A command ends: its numbers, its record, and whoever waited for it. */
+#include <assert.h>
+
+#include "sim/sim_internal.h"
+
+void orr__stream_fail(struct orr__sim *sim, struct orr__stream *stream,
+                      const struct orr_error *error) {
+    if (stream->failed) {
+        return;
+    }
+    stream->failed = true;
+    stream->failed_seq = stream->retired + 1;
+    stream->cause = orr_memory_alloc(sim->memory, sizeof *stream->cause);
+    if (stream->cause) {
+        *stream->cause = *error;
+        stream->owns_cause = true;
+    } else {
+        sim->out_of_memory = true;
+    }
+}
+
+/* Computes the command on current memory, unless it raced or read undefined bytes. */
+static enum orr_command_status compute(struct orr__sim *sim, struct orr__stream *stream,
+                                       const struct orr_command *command, int64_t finish_ns) {
+    bool poison = orr__uses_end(sim->memories, command, finish_ns);
+    enum orr_command_status result = poison ? ORR_COMMAND_STATUS_POISONED : ORR_COMMAND_STATUS_OK;
+    if (!poison && command->run) {
+        struct orr_error error = {0};
+        enum orr_status status = command->run(command, &error);
+        if (status != ORR_OK) {
+            orr_error_set(&error, status, "%s", orr_status_text(status));
+            orr__stream_fail(sim, stream, &error);
+            result = ORR_COMMAND_STATUS_FAILED;
+        }
+    }
+    bool undefined = result != ORR_COMMAND_STATUS_OK;
+    if (orr__writes_settle(sim->memories, sim->memory, command, undefined) != ORR_OK) {
+        sim->out_of_memory = true;
+    }
+    return result;
+}
+
+static void wake_waiters(struct orr__sim *sim, struct orr__stream *stream) {
+    struct orr__stream *waiter;
+    while ((waiter = stream->waiters_first) && waiter->waiting_seq <= stream->retired) {
+        stream->waiters_first = waiter->waiter_next;
+        *(waiter->waiter_next ? &waiter->waiter_next->waiter_before : &stream->waiters_last) = NULL;
+        waiter->waiting_on = ORR_ID_NONE;
+        orr__engine_ready(sim, waiter);
+    }
+}
+
+static void retire_head(struct orr__sim *sim, struct orr__stream *stream) {
+    struct orr__sim_command *head = orr__stream_head(stream);
+    const struct orr_error *cause =
+        head->command.record.header.c >= ORR_COMMAND_STATUS_FAILED ? stream->cause : NULL;
+    if (head->more_waits) {
+        orr_memory_free(sim->memory, head->more_waits);
+    }
+    stream->head = (stream->head + 1) & (stream->capacity - 1);
+    stream->count--;
+    stream->retired++;
+    sim->retire.retired(sim->retire.context, &head->command, cause);
+}
+
+void orr__finish_head(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns) {
+    struct orr__sim_command *head = orr__stream_head(stream);
+    struct orr_record_command *record = &head->command.record;
+    struct orr__group *group = head->group;
+    assert(record->start_ns <= finish_ns && stream->tail_ns <= finish_ns);
+    record->finish_ns = finish_ns;
+    if (group) {
+        orr__group_leave(sim, stream, finish_ns);
+    } else if (record->header.c == ORR_COMMAND_STATUS_SKIPPED) {
+        if (!sim->timing_only) {
+            (void)orr__uses_end(sim->memories, &head->command, finish_ns);
+            if (orr__writes_settle(sim->memories, sim->memory, &head->command, true) != ORR_OK) {
+                sim->out_of_memory = true;
+            }
+        }
+    } else if (!sim->timing_only && (head->command.access_count || head->command.run)) {
+        record->header.c = (uint8_t)compute(sim, stream, &head->command, finish_ns);
+    } else {
+        record->header.c = ORR_COMMAND_STATUS_OK;
+    }
+    stream->tail_ns = finish_ns;
+    retire_head(sim, stream);
+    if (stream->waiters_first) {
+        wake_waiters(sim, stream);
+    }
+    if (sim->hosts_blocked) {
+        orr__hosts_notice(sim, finish_ns);
+    }
+    if (stream->count) {
+        orr__engine_ready(sim, stream);
+    }
+}
+
+void orr__retire_pending(struct orr__sim *sim, struct orr__stream *stream) {
+    while (stream->count) {
+        struct orr__sim_command *head = orr__stream_head(stream);
+        if (!stream->in_service) {
+            head->command.record.start_ns = ORR_TIME_NONE;
+        }
+        stream->in_service = false;
+        head->command.record.finish_ns = ORR_TIME_NONE;
+        head->command.record.header.c = ORR_COMMAND_STATUS_PENDING;
+        retire_head(sim, stream);
+    }
+}

@@ -1,0 +1,102 @@
+/* Collectives: members arrive one by one as they reach the heads of their streams, the transfer begins
+ * with the last of them, and all finish together. A member that has arrived occupies its share of its
+ * device's multiprocessors while it waits for the others, as a spinning kernel does. */
+#include <assert.h>
+
+#include "runtime/collective.h"
+#include "sim/sim_internal.h"
+
+static void begin_transfer(struct orr__sim *sim, struct orr__group *group) {
+    int64_t finish_ns = group->begin_ns;
+    if (group->skipped) {
+        group->work.work = 0;
+    }
+    finish_ns += (int64_t)((group->work.work + ORR__WORK_NS / 2) >> ORR__WORK_BITS);
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct orr__stream *stream = sim->streams[group->streams[i]];
+        stream->finish_ns = finish_ns;
+        orr__service_reschedule(sim, stream->device);
+    }
+}
+
+void orr__group_arrive(struct orr__sim *sim, struct orr__stream *stream, int64_t start_ns) {
+    struct orr__group *group = orr__stream_head(stream)->group;
+    if (orr__service_enter(sim, stream, start_ns) != ORR_OK) {
+        sim->out_of_memory = true;
+        return;
+    }
+    if (stream->failed) {
+        group->skipped = true;
+        group->cause = group->cause ? group->cause : stream->cause;
+    }
+    group->begin_ns =
+        group->arrived == 0 || start_ns > group->begin_ns ? start_ns : group->begin_ns;
+    group->arrived++;
+    assert(group->arrived <= group->count);
+    if (group->arrived == group->count) {
+        begin_transfer(sim, group);
+    } else {
+        orr__service_reschedule(sim, stream->device);
+    }
+}
+
+static void settle_member(struct orr__sim *sim, const struct orr_command *command, bool poison) {
+    if (orr__writes_settle(sim->memories, sim->memory, command, poison) != ORR_OK) {
+        sim->out_of_memory = true;
+    }
+}
+
+/* Numbers of all members at once: nobody may have touched their operands before the common finish. */
+static void compute(struct orr__sim *sim, struct orr__group *group, int64_t finish_ns) {
+    bool poison = group->skipped;
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct orr_command *command =
+            &orr__stream_head(sim->streams[group->streams[i]])->command;
+        poison |= orr__uses_end(sim->memories, command, finish_ns);
+        group->members[i] = command->collective;
+    }
+    struct orr_error error = {0};
+    if (!poison && orr_collective_run(group->members, group->count, &error) != ORR_OK) {
+        for (uint32_t i = 0; i < group->count; i++) {
+            orr__stream_fail(sim, sim->streams[group->streams[i]], &error);
+        }
+        group->failed = poison = true;
+    }
+    for (uint32_t i = 0; i < group->count; i++) {
+        settle_member(sim, &orr__stream_head(sim->streams[group->streams[i]])->command, poison);
+    }
+    group->poisoned = poison;
+}
+
+void orr__group_free(struct orr__sim *sim, struct orr__group *group) {
+    *(group->before ? &group->before->next : &sim->groups) = group->next;
+    if (group->next) {
+        group->next->before = group->before;
+    }
+    orr_memory_free(sim->memory, group);
+}
+
+void orr__group_leave(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns) {
+    struct orr__sim_command *head = orr__stream_head(stream);
+    struct orr__group *group = head->group;
+    if (group->finished == 0 && !sim->timing_only) {
+        compute(sim, group, finish_ns);
+    }
+    enum orr_command_status status = ORR_COMMAND_STATUS_OK;
+    if (group->failed) {
+        status = ORR_COMMAND_STATUS_FAILED;
+    } else if (group->skipped) {
+        status = ORR_COMMAND_STATUS_SKIPPED;
+        if (!stream->failed) {
+            stream->failed = true;
+            stream->failed_seq = stream->retired + 1;
+            stream->cause = group->cause;
+        }
+    } else if (group->poisoned) {
+        status = ORR_COMMAND_STATUS_POISONED;
+    }
+    head->command.record.header.c = (uint8_t)status;
+    if (++group->finished == group->count) {
+        orr__group_free(sim, group);
+    }
+}

@@ -1,0 +1,293 @@
+/* Hosts: clocks, turns and blocking. */
+#include <assert.h>
+
+#include "sim/sim_internal.h"
+
+static bool earlier(const struct orr__sim *sim, uint32_t a, uint32_t b) {
+    const struct orr__host *first = &sim->hosts[a], *second = &sim->hosts[b];
+    return first->now_ns != second->now_ns ? first->now_ns < second->now_ns : a < b;
+}
+
+/* The runnable host with the smallest (clock, id), ORR_ID_NONE if none can run. */
+static uint32_t earliest(const struct orr__sim *sim) {
+    uint32_t found = ORR_ID_NONE;
+    for (uint32_t i = 0; i < sim->host_count; i++) {
+        if (sim->hosts[i].state == ORR__HOST_RUNS &&
+            (found == ORR_ID_NONE || earlier(sim, i, found))) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* Lets everything happen that comes before a call of this host. ORR_BLOCKED if that includes a call of
+ * another host. */
+enum orr_status orr__host_turn(struct orr__sim *sim, uint32_t host) {
+    assert(host < sim->host_count && sim->hosts[host].state == ORR__HOST_RUNS);
+    int64_t now_ns = sim->hosts[host].now_ns;
+    if (sim->hosts_live == 1) {
+        while (orr__engine_due(sim, now_ns)) {
+            orr__engine_step(sim);
+        }
+        return ORR_OK;
+    }
+    for (;;) {
+        if (earliest(sim) != host) {
+            return ORR_BLOCKED;
+        }
+        if (!orr__engine_due(sim, now_ns)) {
+            return ORR_OK;
+        }
+        orr__engine_step(sim);
+    }
+}
+
+static bool is_over(const struct orr__sim *sim, const struct orr_point *points, uint32_t count,
+                    enum orr_wait_mode mode) {
+    for (uint32_t i = 0; i < count; i++) {
+        bool retired = orr__point_retired(sim, points[i]);
+        if (retired != (mode == ORR_WAIT_ALL)) {
+            return retired;
+        }
+    }
+    return mode == ORR_WAIT_ALL || count == 0;
+}
+
+static void resume(struct orr__sim *sim, struct orr__host *host, int64_t at_ns) {
+    host->state = ORR__HOST_RUNS;
+    host->now_ns = host->now_ns > at_ns ? host->now_ns : at_ns;
+    sim->hosts_blocked--;
+}
+
+void orr__hosts_notice(struct orr__sim *sim, int64_t retired_ns) {
+    for (size_t i = 0; i < sim->host_count; i++) {
+        struct orr__host *host = &sim->hosts[i];
+        if (host->state == ORR__HOST_BLOCKED &&
+            is_over(sim, host->points, host->point_count, host->mode)) {
+            resume(sim, host, retired_ns);
+        }
+    }
+}
+
+static enum orr_status call(struct orr__sim *sim, uint32_t host) {
+    enum orr_status status = orr__host_turn(sim, host);
+    if (status == ORR_OK) {
+        int64_t ns = sim->specs[0].host_event_ns;
+        sim->hosts[host].now_ns += ns > 0 ? ns : 1;
+    }
+    return status;
+}
+
+enum orr_status orr__sim_query(struct orr_backend *backend, uint32_t host, struct orr_point point) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    enum orr_status status = call(sim, host);
+    if (status != ORR_OK) {
+        return status;
+    }
+    return orr__point_retired(sim, point) ? ORR_OK : ORR_NOT_READY;
+}
+
+static const char *what_for(struct orr__sim *sim, const struct orr__stream *stream) {
+    if (stream->count == 0) {
+        return "nothing is enqueued there";
+    }
+    if (stream->waiting_on != ORR_ID_NONE) {
+        return "its head waits for another stream";
+    }
+    (void)sim;
+    return "its collective waits for members that never come";
+}
+
+/* A wait that can't end: nothing is left that could happen. */
+static enum orr_status hang(struct orr__sim *sim, const struct orr_point *points, uint32_t count,
+                            struct orr_error *error) {
+    for (uint32_t i = 0; i < count; i++) {
+        const struct orr__stream *stream = sim->streams[points[i].stream];
+        if (stream->retired < points[i].seq) {
+            return orr_error_set(
+                error, ORR_DEVICE_FAILED,
+                "hang: the host waits for command %llu of stream %u (device %u), of "
+                "which %llu have retired, and %s",
+                (unsigned long long)points[i].seq, stream->id, stream->device,
+                (unsigned long long)stream->retired, what_for(sim, stream));
+        }
+    }
+    return orr_error_set(error, ORR_DEVICE_FAILED, "hang: nothing is left that could happen");
+}
+
+/* Several hosts: this one blocks, another one is to run. */
+static enum orr_status block(struct orr__sim *sim, struct orr__host *host,
+                             const struct orr_point *points, uint32_t count,
+                             enum orr_wait_mode mode, int64_t deadline_ns,
+                             struct orr_error *error) {
+    if (orr_memory_grow(sim->memory, &host->points, &host->point_capacity, count,
+                        sizeof *host->points, ORR__STREAMS_MAX) != ORR_OK) {
+        return orr_error_set(error, ORR_NO_MEMORY, "sim: out of host memory");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        host->points[i] = points[i];
+    }
+    host->point_count = count;
+    host->mode = mode;
+    host->deadline_ns = deadline_ns;
+    host->state = ORR__HOST_BLOCKED;
+    sim->hosts_blocked++;
+    return ORR_BLOCKED;
+}
+
+enum orr_status orr__sim_wait(struct orr_backend *backend, uint32_t id,
+                              const struct orr_point *points, uint32_t count,
+                              enum orr_wait_mode mode, int64_t deadline_ns,
+                              struct orr_error *error) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    enum orr_status status = orr__host_turn(sim, id);
+    if (status != ORR_OK) {
+        return status;
+    }
+    struct orr__host *host = &sim->hosts[id];
+    if (is_over(sim, points, count, mode)) {
+        int64_t ns = sim->specs[0].host_sync_ns;
+        host->now_ns += ns > 0 ? ns : 1;
+        return ORR_OK;
+    }
+    if (host->now_ns >= deadline_ns) {
+        return ORR_NOT_READY;
+    }
+    if (sim->hosts_live > 1) {
+        return block(sim, host, points, count, mode, deadline_ns, error);
+    }
+    while (!is_over(sim, points, count, mode)) {
+        const struct orr__event *next = orr__agenda_top(&sim->agenda);
+        if (!next && deadline_ns == ORR_TIME_MAX) {
+            return hang(sim, points, count, error);
+        }
+        if (!next || next->time_ns > deadline_ns) {
+            host->now_ns = deadline_ns;
+            return ORR_NOT_READY;
+        }
+        orr__engine_step(sim);
+    }
+    int64_t end_ns = sim->now_ns + sim->specs[0].host_sync_ns;
+    host->now_ns = end_ns > host->now_ns ? end_ns : host->now_ns + 1;
+    return ORR_OK;
+}
+
+void orr__sim_poll(struct orr_backend *backend) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    uint32_t host = earliest(sim);
+    while (host != ORR_ID_NONE && orr__engine_due(sim, sim->hosts[host].now_ns)) {
+        orr__engine_step(sim);
+    }
+}
+
+int64_t orr__sim_now(struct orr_backend *backend, uint32_t host) {
+    return orr__sim_of(backend)->hosts[host].now_ns;
+}
+
+void orr__sim_host_spend(struct orr_backend *backend, uint32_t host, int64_t ns) {
+    assert(ns >= 0);
+    orr__sim_of(backend)->hosts[host].now_ns += ns;
+}
+
+enum orr_status orr__sim_host_create(struct orr_backend *backend, uint32_t *out_host) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    enum { HOSTS_MAX = 1 << 20 };
+    *out_host = ORR_ID_NONE;
+    enum orr_status status = orr_memory_grow(sim->memory, &sim->hosts, &sim->host_capacity,
+                                             sim->host_count + 1, sizeof *sim->hosts, HOSTS_MAX);
+    if (status == ORR_OK) {
+        *out_host = (uint32_t)sim->host_count++;
+        sim->hosts[*out_host] = (struct orr__host){.now_ns = sim->hosts[0].now_ns};
+        sim->hosts_live++;
+    }
+    return status;
+}
+
+void orr__sim_host_done(struct orr_backend *backend, uint32_t host) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    if (sim->hosts[host].state != ORR__HOST_DONE) {
+        sim->hosts_blocked -= sim->hosts[host].state == ORR__HOST_BLOCKED;
+        sim->hosts[host].state = ORR__HOST_DONE;
+        sim->hosts_live--;
+    }
+}
+
+/* The blocked host whose deadline comes first. */
+static struct orr__host *next_deadline(struct orr__sim *sim) {
+    struct orr__host *found = NULL;
+    for (size_t i = 0; i < sim->host_count; i++) {
+        struct orr__host *host = &sim->hosts[i];
+        if (host->state == ORR__HOST_BLOCKED && host->deadline_ns != ORR_TIME_MAX &&
+            (!found || host->deadline_ns < found->deadline_ns)) {
+            found = host;
+        }
+    }
+    return found;
+}
+
+static enum orr_status hang_of_hosts(struct orr__sim *sim, struct orr_error *error) {
+    for (size_t i = 0; i < sim->host_count; i++) {
+        if (sim->hosts[i].state == ORR__HOST_BLOCKED) {
+            (void)hang(sim, sim->hosts[i].points, sim->hosts[i].point_count, error);
+            orr_error_prefix(error, "host %zu", i);
+            return ORR_DEVICE_FAILED;
+        }
+    }
+    return ORR_NOT_READY; /* all are done */
+}
+
+enum orr_status orr__sim_host_next(struct orr_backend *backend, uint32_t *out_host,
+                                   struct orr_error *error) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    *out_host = ORR_ID_NONE;
+    for (;;) {
+        uint32_t host = earliest(sim);
+        const struct orr__event *next = orr__agenda_top(&sim->agenda);
+        struct orr__host *late = next_deadline(sim);
+        int64_t call_ns = host != ORR_ID_NONE ? sim->hosts[host].now_ns : ORR_TIME_MAX;
+        int64_t event_ns = next ? next->time_ns : ORR_TIME_MAX;
+        if (late && late->deadline_ns < event_ns && late->deadline_ns < call_ns) {
+            resume(sim, late, late->deadline_ns);
+        } else if (host != ORR_ID_NONE && !orr__engine_due(sim, call_ns)) {
+            *out_host = host;
+            return ORR_OK;
+        } else if (next) {
+            orr__engine_step(sim);
+        } else {
+            return hang_of_hosts(sim, error);
+        }
+    }
+}
+
+enum orr_status orr__sim_host_access(struct orr_backend *backend, const struct orr_command *command,
+                                     struct orr_error *error) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    enum orr_status status = orr__host_turn(sim, command->record.host);
+    if (status != ORR_OK) {
+        return status;
+    }
+    struct orr__host *host = &sim->hosts[command->record.host];
+    struct orr_command done = *command;
+    int64_t begin_ns = host->now_ns;
+    host->now_ns += command->service_ns > 0 ? command->service_ns : 1;
+    done.record.enqueue_ns = done.record.ready_ns = done.record.start_ns = begin_ns;
+    done.record.enqueued_ns = done.record.finish_ns = host->now_ns;
+    done.record.header.c = ORR_COMMAND_STATUS_OK;
+    if (!sim->timing_only) {
+        status = orr__uses_begin(sim->memories, sim->memory, &done, ORR_ID_NONE, begin_ns);
+        if (status != ORR_OK) {
+            return orr_error_set(error, status, "sim: out of host memory");
+        }
+        bool poison = orr__uses_end(sim->memories, &done, host->now_ns);
+        if (poison) {
+            done.record.header.c = ORR_COMMAND_STATUS_POISONED;
+        } else if (done.run) {
+            status = done.run(&done, error);
+        }
+        if (status == ORR_OK) {
+            status = orr__writes_settle(sim->memories, sim->memory, &done, poison);
+        }
+    }
+    sim->retire.retired(sim->retire.context, &done, NULL);
+    return status;
+}

@@ -1,0 +1,169 @@
+/* Commands in service on one device: how they share it, and when the next one ends.
+ *
+ * While one kernel runs alone its end is known at its start, and the device needs one event. Once
+ * several overlap, all kernels of the device run at one common rate, the largest that fits:
+ *
+ *     rate = min(1, SMs left / sum of SM shares, bandwidth left / sum of bandwidth shares)
+ *
+ * where "left" is what copies and collectives, which run at the pace of their links, leave over. On
+ * every change the work done since the last one is subtracted exactly, in integers. */
+#include <assert.h>
+
+#include "sim/sim_internal.h"
+
+/* Kernels never starve completely beside copies and collectives. */
+static const uint64_t LEAST_LEFT = ORR__WORK_NS / 16;
+
+static bool is_started(const struct orr__stream *stream, int64_t now_ns) {
+    return stream->settled_ns <= now_ns;
+}
+
+static uint64_t rate_of(const struct orr__device *device, const struct orr__stream *stream) {
+    return stream->on_engine ? device->copy_rate : device->rate;
+}
+
+static bool is_shared(struct orr__stream *stream) {
+    return orr__stream_head(stream)->group == NULL;
+}
+
+/* Subtracts the work done up to now. */
+static void settle(struct orr__device *device, int64_t now_ns) {
+    for (uint32_t i = 0; i < device->running_count; i++) {
+        struct orr__stream *stream = device->running[i];
+        if (is_shared(stream) && stream->settled_ns < now_ns) {
+            unsigned __int128 done = (unsigned __int128)rate_of(device, stream) *
+                                     (uint64_t)(now_ns - stream->settled_ns);
+            stream->rem -= done < stream->rem ? (uint64_t)done : stream->rem;
+            stream->settled_ns = now_ns;
+        }
+    }
+}
+
+static uint64_t part(uint64_t left, uint64_t sum) {
+    return sum > left ? left * ORR__WORK_NS / sum : ORR__WORK_NS;
+}
+
+static uint64_t left_after(uint64_t taken) {
+    return taken < ORR__WORK_NS - LEAST_LEFT ? ORR__WORK_NS - taken : LEAST_LEFT;
+}
+
+/* Rates of the commands that have started by now. */
+static void share_device(struct orr__device *device, int64_t now_ns) {
+    uint64_t sm = 0, bandwidth = 0, sm_taken = 0, bandwidth_taken = 0, copies = 0;
+    for (uint32_t i = 0; i < device->running_count; i++) {
+        struct orr__stream *stream = device->running[i];
+        if (!is_started(stream, now_ns)) {
+            continue;
+        }
+        const struct orr__work *work = &orr__stream_head(stream)->work;
+        if (stream->on_engine || !is_shared(stream)) {
+            copies += stream->on_engine;
+            sm_taken += work->sm;
+            bandwidth_taken += work->bandwidth;
+        } else {
+            sm += work->sm;
+            bandwidth += work->bandwidth;
+        }
+    }
+    uint64_t by_sm = part(left_after(sm_taken), sm);
+    uint64_t by_bandwidth = part(left_after(bandwidth_taken), bandwidth);
+    device->rate = by_sm < by_bandwidth ? by_sm : by_bandwidth;
+    uint64_t engines = device->spec->copy_engines ? device->spec->copy_engines : 1;
+    device->copy_rate = part(engines * ORR__WORK_NS, copies * ORR__WORK_NS);
+}
+
+/* finish = when the rest of its work is done at a rate, to the nearest ns, half up. */
+static int64_t finish_at(const struct orr__stream *stream, uint64_t rate) {
+    uint64_t rest = rate == ORR__WORK_NS ? (stream->rem + ORR__WORK_NS / 2) >> ORR__WORK_BITS
+                                         : (stream->rem + rate / 2) / rate;
+    return stream->settled_ns + (int64_t)rest;
+}
+
+static void reschedule_shared(struct orr__sim *sim, uint32_t id) {
+    struct orr__device *device = &sim->devices[id];
+    share_device(device, sim->now_ns);
+    int64_t next_ns = ORR_TIME_MAX;
+    enum orr__event_class class = ORR__EVENT_START;
+    for (uint32_t i = 0; i < device->running_count; i++) {
+        struct orr__stream *stream = device->running[i];
+        int64_t at_ns = stream->settled_ns;
+        enum orr__event_class at_class = ORR__EVENT_START;
+        if (is_started(stream, sim->now_ns)) {
+            if (is_shared(stream)) {
+                stream->finish_ns = finish_at(stream, rate_of(device, stream));
+            }
+            at_ns = stream->finish_ns;
+            at_class = ORR__EVENT_FINISH;
+        } else if (is_shared(stream)) {
+            stream->finish_ns = ORR_TIME_MAX; /* not known before it starts */
+        }
+        if (at_ns < next_ns || (at_ns == next_ns && at_class < class)) {
+            next_ns = at_ns;
+            class = at_class;
+        }
+    }
+    orr__agenda_set(&sim->agenda, id, next_ns, class);
+}
+
+void orr__service_reschedule(struct orr__sim *sim, uint32_t id) {
+    struct orr__device *device = &sim->devices[id];
+    device->changed = false;
+    if (device->running_count > 1 || (device->rate & device->copy_rate) != ORR__WORK_NS) {
+        settle(device, sim->now_ns); /* a single command at full speed needs no account */
+    }
+    if (device->running_count == 0) {
+        device->rate = device->copy_rate = ORR__WORK_NS;
+        orr__agenda_set(&sim->agenda, id, ORR_TIME_MAX, ORR__EVENT_FINISH);
+    } else if (device->running_count == 1) {
+        /* Alone: full speed from its start, even if that lies ahead. */
+        struct orr__stream *stream = device->running[0];
+        device->rate = device->copy_rate = ORR__WORK_NS;
+        if (is_shared(stream)) {
+            stream->finish_ns = finish_at(stream, ORR__WORK_NS);
+        }
+        orr__agenda_set(&sim->agenda, id, stream->finish_ns, ORR__EVENT_FINISH);
+    } else {
+        reschedule_shared(sim, id);
+    }
+}
+
+enum orr_status orr__service_enter(struct orr__sim *sim, struct orr__stream *stream,
+                                   int64_t start_ns) {
+    struct orr__device *device = &sim->devices[stream->device];
+    if (device->running_count == device->running_capacity) {
+        size_t capacity = device->running_capacity;
+        enum orr_status status =
+            orr_memory_grow(sim->memory, &device->running, &capacity, capacity + 1,
+                            sizeof *device->running, ORR__STREAMS_MAX);
+        if (status != ORR_OK) {
+            return status;
+        }
+        device->running_capacity = (uint32_t)capacity;
+    }
+    stream->in_service = true;
+    stream->settled_ns = start_ns;
+    stream->finish_ns = ORR_TIME_MAX;
+    device->running[device->running_count++] = stream;
+    return ORR_OK;
+}
+
+void orr__service_leave(struct orr__sim *sim, struct orr__stream *stream) {
+    struct orr__device *device = &sim->devices[stream->device];
+    uint64_t rate = rate_of(device, stream);
+    if (is_shared(stream)) {
+        /* What rounding to whole ns left over or took too much, carried into the next command. */
+        int64_t elapsed = sim->now_ns - stream->settled_ns;
+        stream->carry = (int64_t)(stream->rem - rate * (uint64_t)elapsed);
+    } else {
+        stream->carry = 0;
+    }
+    for (uint32_t i = 0; i < device->running_count; i++) {
+        if (device->running[i] == stream) {
+            device->running[i] = device->running[--device->running_count];
+            break;
+        }
+    }
+    stream->in_service = false;
+    stream->on_engine = false;
+    device->changed = true;
+}

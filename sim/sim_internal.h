@@ -1,0 +1,214 @@
+/* The simulator's inside: the structures that its files share.
+ *
+ *     orr__sim
+ *      |- devices[]   running: ids of streams whose head is in service (or scheduled to be)
+ *      |- streams[]   ring of commands; head = the one that waits or runs
+ *      |- hosts[]     clocks
+ *      |- memories[]  bytes, who uses which range now, undefined ranges
+ *      |- groups[]    collectives that have not finished
+ *      '- agenda      one event per device
+ *
+ * A command's life: submitted (in the ring) -> head (waits for points) -> in service from start_ns (may
+ * lie ahead of the agenda's time) -> finished: numbers, retire, next head.
+ *
+ * Threads: one. */
+#ifndef ORR_SIM_SIM_INTERNAL_H
+#define ORR_SIM_SIM_INTERNAL_H
+
+#include "sim/agenda.h"
+#include "sim/cost_model.h"
+#include "sim/hazard_ranges.h"
+#include "sim/sim.h"
+
+enum {
+    ORR__WAITS_INLINE = 2,
+    ORR__QUEUE_DEPTH_DEFAULT = 1024,
+    ORR__WORK_CACHE = 256, /* recent kernels whose work is remembered */
+    ORR__STREAMS_MAX = 1 << 24,
+    ORR__MEMORIES_MAX = 1 << 24
+};
+
+struct orr__group;
+
+struct orr__sim_command {
+    struct orr_command command;
+    int64_t eligible_ns; /* earliest start for the host's sake */
+    struct orr__work work;
+    struct orr__group *group; /* of a collective */
+    uint32_t wait_count, waits_done;
+    struct orr_point waits[ORR__WAITS_INLINE];
+    struct orr_point *more_waits; /* when there are more; owned */
+};
+
+struct orr__stream {
+    uint32_t id, device;
+    enum orr_stream_kind kind;
+    bool in_service; /* its head is in the device's running list */
+    bool closed;     /* destroyed: no more submits */
+    bool failed;
+    struct orr__sim_command *ring; /* capacity: a power of two */
+    uint32_t head, count, capacity, depth;
+    uint64_t submitted, retired;
+    int64_t tail_ns; /* finish of the last retired command */
+    int64_t carry;   /* what its rounding left, work units: exact finish = tail_ns + carry */
+
+    /* Of the head in service. */
+    uint64_t rem;       /* work left at settled_ns */
+    int64_t settled_ns; /* >= start_ns once started */
+    int64_t
+        finish_ns; /* under the current rates; ORR_TIME_MAX while a collective waits for members */
+
+    /* Streams whose head waits for a point of this one, by ascending seq. */
+    struct orr__stream *waiters_first, *waiters_last;
+    struct orr__stream *waiter_next, *waiter_before; /* links of this stream in another's list */
+    struct orr__stream *ready_next;                  /* link in the list of heads to try */
+    bool ready;
+    bool on_engine; /* its head in service is a copy that a copy engine does */
+    uint64_t waiting_seq;
+    uint32_t waiting_on; /* stream, ORR_ID_NONE */
+
+    uint64_t failed_seq;     /* first command that failed or was skipped */
+    struct orr_error *cause; /* belongs to the stream that failed first */
+    bool owns_cause;
+};
+
+struct orr__device {
+    struct orr_device_spec *spec;
+    uint32_t running_count, running_capacity, node;
+    struct orr__stream **running;
+    uint64_t rate;      /* of its kernels now, ORR__WORK_NS = full speed */
+    uint64_t copy_rate; /* of copies on the copy engines */
+    bool changed;       /* a command left service since the event was set */
+};
+
+enum orr__host_state { ORR__HOST_RUNS, ORR__HOST_BLOCKED, ORR__HOST_DONE };
+
+struct orr__host {
+    int64_t now_ns;
+    enum orr__host_state state;
+    /* While blocked: what for. */
+    struct orr_point *points;
+    uint32_t point_count;
+    size_t point_capacity;
+    enum orr_wait_mode mode;
+    int64_t deadline_ns;
+};
+
+struct orr__group {
+    uint32_t count, arrived, finished;
+    bool poisoned, skipped, failed;
+    int64_t begin_ns; /* start of the last member so far */
+    struct orr__work work;
+    struct orr_error *cause;          /* why it was skipped */
+    struct orr__group *next, *before; /* all groups of the simulator */
+    /* Behind the struct, one entry for each member in rank order. */
+    const struct orr_collective **members;
+    uint32_t *streams;
+};
+
+struct orr__work_cache_entry {
+    const struct orr_device_spec *spec;
+    uint64_t flops, bytes;
+    uint32_t unit_dtype;
+    struct orr__work work;
+};
+
+struct orr__sim {
+    struct orr_backend base; /* first */
+    const struct orr_memory *memory;
+    struct orr_retire retire;
+    bool timing_only;
+    enum orr_runner runner;
+    int64_t now_ns; /* of the agenda: no event before it is left */
+    struct orr__agenda agenda;
+    struct orr_device_spec *specs;
+    struct orr__device *devices;
+    uint32_t device_count;
+    struct orr__stream **streams;
+    size_t stream_count, stream_capacity;
+    struct orr__host *hosts;
+    size_t host_count, host_capacity;
+    uint32_t hosts_live, hosts_blocked;
+    struct orr__memory *memories;
+    size_t memory_count, memory_capacity;
+    struct orr__stream *ready_first, *ready_last; /* heads to try, in order */
+    struct orr__group *groups;
+    struct orr__work_cache_entry *work_cache;
+    bool out_of_memory; /* an allocation failed where no call could say so */
+};
+
+static inline struct orr__sim *orr__sim_of(struct orr_backend *backend) {
+    return (struct orr__sim *)(void *)backend;
+}
+
+static inline struct orr__sim_command *orr__stream_head(struct orr__stream *stream) {
+    return &stream->ring[stream->head];
+}
+
+static inline bool orr__point_retired(const struct orr__sim *sim, struct orr_point point) {
+    return sim->streams[point.stream]->retired >= point.seq;
+}
+
+/* stream.c: queues */
+enum orr_status orr__sim_stream_create(struct orr_backend *backend, uint32_t device,
+                                       enum orr_stream_kind kind, uint32_t *out_stream,
+                                       struct orr_error *error);
+void orr__sim_stream_destroy(struct orr_backend *backend, uint32_t stream);
+void orr__stream_free(struct orr__sim *sim, struct orr__stream *stream);
+enum orr_status orr__sim_submit(struct orr_backend *backend, uint32_t stream,
+                                const struct orr_command *command, const struct orr_point *waits,
+                                uint32_t wait_count, struct orr_point *out_point,
+                                struct orr_error *error);
+enum orr_status orr__sim_submit_group(struct orr_backend *backend, const uint32_t *streams,
+                                      const struct orr_command *commands, uint32_t count,
+                                      const struct orr_point *waits, uint32_t wait_count,
+                                      struct orr_point *out_points, struct orr_error *error);
+
+/* engine.c: heads start, devices share, time passes */
+void orr__engine_step(struct orr__sim *sim);  /* the earliest event happens */
+void orr__engine_drain(struct orr__sim *sim); /* tries all heads that became ready */
+void orr__engine_ready(struct orr__sim *sim, struct orr__stream *stream);
+/* Is the earliest event before a host's call at `until_ns`? */
+static inline bool orr__engine_due(const struct orr__sim *sim, int64_t until_ns) {
+    const struct orr__event *top = orr__agenda_top(&sim->agenda);
+    return top &&
+           (top->time_ns < until_ns || (top->time_ns == until_ns && top->class < ORR__EVENT_HOST));
+}
+
+/* service.c: the commands in service on one device */
+enum orr_status orr__service_enter(struct orr__sim *sim, struct orr__stream *stream,
+                                   int64_t start_ns) ORR_MUST_CHECK;
+void orr__service_leave(struct orr__sim *sim, struct orr__stream *stream);
+void orr__service_reschedule(struct orr__sim *sim, uint32_t device);
+
+/* group.c: collectives */
+void orr__group_arrive(struct orr__sim *sim, struct orr__stream *stream, int64_t start_ns);
+void orr__group_leave(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns);
+void orr__group_free(struct orr__sim *sim, struct orr__group *group);
+
+/* finish.c: a command ends */
+void orr__finish_head(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns);
+/* The head failed: the stream is poisoned from it on. */
+void orr__stream_fail(struct orr__sim *sim, struct orr__stream *stream,
+                      const struct orr_error *error);
+void orr__retire_pending(struct orr__sim *sim, struct orr__stream *stream);
+
+/* host.c: clocks, blocking, turns */
+enum orr_status orr__host_turn(struct orr__sim *sim, uint32_t host);
+void orr__hosts_notice(struct orr__sim *sim, int64_t retired_ns);
+enum orr_status orr__sim_query(struct orr_backend *backend, uint32_t host, struct orr_point point);
+enum orr_status orr__sim_wait(struct orr_backend *backend, uint32_t host,
+                              const struct orr_point *points, uint32_t count,
+                              enum orr_wait_mode mode, int64_t deadline_ns,
+                              struct orr_error *error);
+void orr__sim_poll(struct orr_backend *backend);
+int64_t orr__sim_now(struct orr_backend *backend, uint32_t host);
+enum orr_status orr__sim_host_create(struct orr_backend *backend, uint32_t *out_host);
+enum orr_status orr__sim_host_next(struct orr_backend *backend, uint32_t *out_host,
+                                   struct orr_error *error);
+void orr__sim_host_done(struct orr_backend *backend, uint32_t host);
+void orr__sim_host_spend(struct orr_backend *backend, uint32_t host, int64_t ns);
+enum orr_status orr__sim_host_access(struct orr_backend *backend, const struct orr_command *command,
+                                     struct orr_error *error);
+
+#endif
