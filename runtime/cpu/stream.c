@@ -1,0 +1,441 @@
+/* The host's side of a stream: create, submit, retire. */
+#include "runtime/cpu/cpu_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "runtime/collective.h"
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static uint64_t power_of_two_from(uint64_t n) {
+    uint64_t power = 1;
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+static enum orr_status stream_allocate(struct cpu_backend *backend, struct cpu_stream *stream) {
+    uint64_t slots = stream->mask + 1, finishes = stream->finish_mask + 1;
+    stream->slots = orr__cpu_alloc(backend->memory, slots * sizeof *stream->slots, true);
+    stream->finishes = orr__cpu_alloc(backend->memory, finishes * sizeof *stream->finishes, true);
+    if (!stream->slots || !stream->finishes)
+        return ORR_NO_MEMORY;
+    return pthread_mutex_init(&stream->lock, NULL) == 0 ? ORR_OK : ORR_NO_MEMORY;
+}
+
+static struct cpu_stream *stream_new(struct cpu_backend *backend, uint32_t device) {
+    struct cpu_stream *stream = orr__cpu_alloc(backend->memory, sizeof *stream, true);
+    if (!stream)
+        return NULL;
+    stream->backend = backend;
+    stream->device = device;
+    stream->depth = backend->depths[device];
+    stream->mask = power_of_two_from(stream->depth) - 1;
+    stream->finish_mask = stream->mask < CPU_FINISHES_MIN ? CPU_FINISHES_MIN - 1 : stream->mask;
+    stream->last_finish_ns = ORR_TIME_NONE;
+    stream->host_watch = UINT64_MAX;
+    atomic_init(&stream->launched, 0);
+    atomic_init(&stream->done, 0);
+    atomic_init(&stream->poisoned_seq, 0);
+    atomic_init(&stream->activity, CPU_IDLE);
+    atomic_init(&stream->watch, UINT64_MAX);
+    if (stream_allocate(backend, stream) == ORR_OK)
+        return stream;
+    orr__cpu_free(backend->memory, stream->slots);
+    orr__cpu_free(backend->memory, stream->finishes);
+    orr__cpu_free(backend->memory, stream);
+    return NULL;
+}
+
+enum orr_status orr__cpu_stream_create(struct orr_backend *base, uint32_t device,
+                                       enum orr_stream_kind kind, uint32_t *out_stream,
+                                       struct orr_error *error) {
+    (void)kind;
+    struct cpu_backend *backend = orr__cpu(base);
+    *out_stream = ORR_ID_NONE;
+    if (device >= backend->device_count)
+        return orr_error_set(error, ORR_INVALID, "no device %u, there are %u", device,
+                             backend->device_count);
+    if (orr_memory_grow(backend->memory, &backend->streams, &backend->stream_capacity,
+                        backend->stream_count + 1, sizeof *backend->streams,
+                        CPU_STREAMS_MAX) != ORR_OK)
+        return orr_error_set(error, ORR_NO_MEMORY, "no memory for stream %zu",
+                             backend->stream_count);
+    struct cpu_stream *stream = stream_new(backend, device);
+    if (!stream)
+        return orr_error_set(error, ORR_NO_MEMORY, "no memory for a stream of %u commands",
+                             backend->depths[device]);
+    stream->id = (uint32_t)backend->stream_count;
+    backend->streams[backend->stream_count++] = stream;
+    *out_stream = stream->id;
+    return ORR_OK;
+}
+
+/* Nothing can look at the slots of a drained stream any more; points of it stay valid. */
+static void stream_drop_slots(struct cpu_backend *backend, struct cpu_stream *stream) {
+    for (uint64_t i = 0; stream->slots && i <= stream->mask; i++)
+        orr_memory_free(backend->memory, stream->slots[i].many_waits);
+    orr__cpu_free(backend->memory, stream->slots);
+    stream->slots = NULL;
+    if (stream->counted)
+        backend->streams_live--;
+    stream->counted = false;
+}
+
+void orr__cpu_stream_destroy(struct orr_backend *base, uint32_t id) {
+    struct cpu_backend *backend = orr__cpu(base);
+    assert(id < backend->stream_count && !backend->streams[id]->destroyed);
+    backend->streams[id]->destroyed = true;
+    orr__cpu_stream_retire(backend, backend->streams[id]);
+}
+
+void orr__cpu_stream_free(struct cpu_backend *backend, struct cpu_stream *stream) {
+    assert(stream->retired == stream->submitted);
+    stream_drop_slots(backend, stream);
+    orr__cpu_free(backend->memory, stream->finishes);
+    pthread_mutex_destroy(&stream->lock);
+    orr__cpu_free(backend->memory, stream);
+}
+
+/* ---- retire ------------------------------------------------------------------------------- */
+
+static int64_t min_ns(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t max_ns(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+int64_t orr__cpu_ready_ns(int64_t enqueued_ns, int64_t before_ns, int64_t awaited_ns,
+                          int64_t start_ns) {
+    /* ORR_TIME_NONE is less than any time, so that max ignores it. */
+    int64_t x = min_ns(enqueued_ns, start_ns);
+    int64_t y = max_ns(x, min_ns(before_ns, start_ns));
+    return max_ns(y, min_ns(awaited_ns, start_ns));
+}
+
+static void group_release(struct cpu_backend *backend, struct cpu_slot *slot) {
+    struct cpu_group *group = slot->group;
+    slot->group = NULL;
+    slot->command.collective = NULL;
+    if (group && --group->unretired == 0)
+        orr_memory_free(backend->memory, group);
+}
+
+static void slot_retire(struct cpu_backend *backend, struct cpu_stream *stream,
+                        struct cpu_slot *slot) {
+    struct orr_record_command *record = &slot->command.record;
+    if (!slot->launched_by_dispatcher)
+        record->enqueued_ns = slot->enqueued_ns;
+    record->start_ns = slot->start_ns;
+    record->finish_ns = slot->finish_ns;
+    record->ready_ns = orr__cpu_ready_ns(record->enqueued_ns, stream->last_finish_ns,
+                                         slot->awaited_ns, slot->start_ns);
+    record->header.c = (uint8_t)slot->status;
+    stream->last_finish_ns = slot->finish_ns;
+    bool failed = slot->status != ORR_COMMAND_STATUS_OK;
+    assert(!failed || stream->cause.status != ORR_OK);
+    backend->retire.retired(backend->retire.context, &slot->command,
+                            failed ? &stream->cause : NULL);
+    group_release(backend, slot);
+}
+
+void orr__cpu_stream_retire(struct cpu_backend *backend, struct cpu_stream *stream) {
+    if (backend->retiring)
+        return; /* called from within the callback: the outer call goes on */
+    backend->retiring = true;
+    uint64_t done = atomic_load_explicit(&stream->done, memory_order_acquire);
+    while (stream->retired < done) {
+        slot_retire(backend, stream, &stream->slots[stream->retired & stream->mask]);
+        stream->retired++;
+    }
+    backend->retiring = false;
+    if (stream->destroyed && stream->retired == stream->submitted && stream->slots)
+        stream_drop_slots(backend, stream);
+}
+
+void orr__cpu_poll(struct orr_backend *base) {
+    struct cpu_backend *backend = orr__cpu(base);
+    for (size_t i = 0; i < backend->stream_count; i++)
+        orr__cpu_stream_retire(backend, backend->streams[i]);
+}
+
+/* ---- submit ------------------------------------------------------------------------------- */
+
+static enum orr_status stream_find(struct cpu_backend *backend, uint32_t id,
+                                   struct cpu_stream **out_stream, struct orr_error *error) {
+    if (id >= backend->stream_count)
+        return orr_error_set(error, ORR_INVALID, "no stream %u, there are %zu", id,
+                             backend->stream_count);
+    if (backend->streams[id]->destroyed)
+        return orr_error_set(error, ORR_INVALID, "stream %u was destroyed", id);
+    *out_stream = backend->streams[id];
+    return ORR_OK;
+}
+
+/* A stream in use has a thread that can run it. */
+static enum orr_status stream_count_in(struct cpu_backend *backend, struct cpu_stream *stream,
+                                       struct orr_error *error) {
+    if (stream->counted)
+        return ORR_OK;
+    if (backend->worker_count < backend->streams_live + 1) {
+        enum orr_status status = orr__cpu_worker_start(backend, error);
+        if (status != ORR_OK)
+            return status;
+    }
+    backend->streams_live++;
+    stream->counted = true;
+    return ORR_OK;
+}
+
+/* ORR_FULL and the point that makes room, if the stream or its device's dispatcher has none. */
+static enum orr_status stream_make_room(struct cpu_backend *backend, struct cpu_stream *stream,
+                                        struct orr_point *out_point) {
+    if (stream->submitted - stream->retired >= (stream->depth + 1) / 2)
+        orr__cpu_stream_retire(backend, stream);
+    if (stream->submitted - stream->retired >= stream->depth) {
+        /* Half of the queue, so that a host that sleeps until then wakes up seldom. */
+        *out_point = (struct orr_point){.stream = stream->id,
+                                        .seq = stream->retired + (stream->depth + 1) / 2};
+        return ORR_FULL;
+    }
+    if (!backend->dispatchers || orr__cpu_dispatcher_room(backend->dispatchers[stream->device]) > 0)
+        return ORR_OK;
+    struct cpu_wait oldest = orr__cpu_dispatcher_oldest(backend->dispatchers[stream->device]);
+    *out_point = (struct orr_point){.stream = oldest.stream->id, .seq = oldest.seq};
+    return ORR_FULL;
+}
+
+static struct cpu_slot *slot_next(struct cpu_stream *stream) {
+    return &stream->slots[stream->submitted & stream->mask];
+}
+
+/* True if waiting for the point would do nothing at all. */
+static bool wait_is_void(const struct cpu_stream *stream, const struct cpu_stream *awaited,
+                         uint64_t seq) {
+    if (seq == 0 || awaited == stream)
+        return true;
+    if (atomic_load_explicit(&awaited->done, memory_order_acquire) < seq)
+        return false;
+    uint64_t poisoned = atomic_load_explicit(&awaited->poisoned_seq, memory_order_acquire);
+    return poisoned == 0 || poisoned > seq;
+}
+
+static enum orr_status check_waits(struct cpu_backend *backend, const struct orr_point *waits,
+                                   uint32_t count, struct orr_error *error) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (waits[i].stream >= backend->stream_count)
+            return orr_error_set(error, ORR_INVALID, "a wait names stream %u, there are %zu",
+                                 waits[i].stream, backend->stream_count);
+        uint64_t submitted = backend->streams[waits[i].stream]->submitted;
+        if (waits[i].seq > submitted)
+            return orr_error_set(
+                error, ORR_INVALID, "a wait for command %llu of stream %u, which has only %llu",
+                (unsigned long long)waits[i].seq, waits[i].stream, (unsigned long long)submitted);
+    }
+    return ORR_OK;
+}
+
+/* Keeps the waits that are not void. The points are checked. */
+static enum orr_status slot_set_waits(struct cpu_backend *backend, struct cpu_stream *stream,
+                                      struct cpu_slot *slot, const struct orr_point *waits,
+                                      uint32_t count, struct orr_error *error) {
+    struct cpu_wait *kept = slot->few_waits;
+    if (count > CPU_FEW_WAITS) {
+        if (orr_memory_grow(backend->memory, &slot->many_waits, &slot->many_capacity, count,
+                            sizeof *slot->many_waits, CPU_WAITS_MAX) != ORR_OK)
+            return orr_error_set(error, ORR_NO_MEMORY, "no memory for %u waits", count);
+        kept = slot->many_waits;
+    }
+    slot->waits = kept;
+    slot->wait_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct cpu_stream *awaited = backend->streams[waits[i].stream];
+        if (!wait_is_void(stream, awaited, waits[i].seq))
+            kept[slot->wait_count++] = (struct cpu_wait){awaited, waits[i].seq};
+    }
+    return ORR_OK;
+}
+
+/* Fills the rest of the next slot and publishes it; can't fail. */
+static void stream_append(struct cpu_backend *backend, struct cpu_stream *stream,
+                          const struct orr_command *command, struct cpu_group *group,
+                          const struct orr_collective *collective, int64_t begin_ns,
+                          struct orr_point *out_point) {
+    struct cpu_slot *slot = slot_next(stream);
+    uint64_t seq = ++stream->submitted;
+    slot->command = *command;
+    slot->command.collective = collective;
+    slot->command.record.seq = seq;
+    if (slot->command.record.enqueue_ns == ORR_TIME_NONE)
+        slot->command.record.enqueue_ns = begin_ns;
+    slot->group = group;
+    slot->awaited_ns = ORR_TIME_NONE;
+    slot->launched_by_dispatcher = backend->dispatchers != NULL;
+    *out_point = (struct orr_point){.stream = stream->id, .seq = seq};
+    if (backend->dispatchers) {
+        orr__cpu_dispatcher_push(backend->dispatchers[stream->device], stream, seq);
+        return;
+    }
+    orr__cpu_launch(stream, seq);
+    /* The end of the call includes waking a sleeper, so it is kept apart from the record, which the
+     * worker may be reading. */
+    slot->enqueued_ns = orr__cpu_now(backend);
+}
+
+enum orr_status orr__cpu_submit(struct orr_backend *base, uint32_t id,
+                                const struct orr_command *command, const struct orr_point *waits,
+                                uint32_t wait_count, struct orr_point *out_point,
+                                struct orr_error *error) {
+    struct cpu_backend *backend = orr__cpu(base);
+    *out_point = (struct orr_point){0};
+    if (command->collective)
+        return orr__cpu_submit_group(base, &id, command, 1, waits, wait_count, out_point, error);
+    int64_t begin_ns =
+        command->record.enqueue_ns == ORR_TIME_NONE ? orr__cpu_now(backend) : ORR_TIME_NONE;
+    struct cpu_stream *stream;
+    enum orr_status status = stream_find(backend, id, &stream, error);
+    if (status != ORR_OK || (status = check_waits(backend, waits, wait_count, error)) != ORR_OK)
+        return status;
+    status = stream_make_room(backend, stream, out_point);
+    if (status != ORR_OK)
+        return status;
+    status = slot_set_waits(backend, stream, slot_next(stream), waits, wait_count, error);
+    if (status != ORR_OK || (status = stream_count_in(backend, stream, error)) != ORR_OK)
+        return status;
+    stream_append(backend, stream, command, NULL, NULL, begin_ns, out_point);
+    return ORR_OK;
+}
+
+/* ---- groups ------------------------------------------------------------------------------- */
+
+/* One block: the group, its members, the list of their collectives. */
+static struct cpu_group *group_new(struct cpu_backend *backend, uint32_t count) {
+    size_t members_at = sizeof(struct cpu_group);
+    size_t list_at = members_at + count * sizeof(struct cpu_member);
+    char *block =
+        orr_memory_alloc(backend->memory, list_at + count * sizeof(const struct orr_collective *));
+    if (!block)
+        return NULL;
+    struct cpu_group *group = (struct cpu_group *)(void *)block;
+    group->members = (struct cpu_member *)(void *)(block + members_at);
+    group->collectives = (const struct orr_collective **)(void *)(block + list_at);
+    group->count = group->unretired = count;
+    atomic_init(&group->arrived, 0);
+    return group;
+}
+
+static void group_fill(struct cpu_backend *backend, struct cpu_group *group,
+                       const uint32_t *streams, const struct orr_command *commands) {
+    group->computes = true;
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct cpu_member *member = &group->members[i];
+        member->stream = backend->streams[streams[i]];
+        member->seq = member->stream->submitted + 1;
+        if (commands[i].collective)
+            member->collective = *commands[i].collective;
+        else
+            group->computes = false;
+        group->collectives[i] = &member->collective;
+    }
+}
+
+/* Without buffers (timing only, or a caller that computes by itself) there is nothing to compute. */
+static bool group_has_buffers(const struct cpu_group *group) {
+    bool any = false;
+    for (uint32_t i = 0; i < group->count; i++)
+        any = any || group->collectives[i]->in || group->collectives[i]->out;
+    return any;
+}
+
+static enum orr_status check_group(struct cpu_backend *backend, const uint32_t *streams,
+                                   uint32_t count, struct orr_error *error) {
+    if (count == 0)
+        return orr_error_set(error, ORR_INVALID, "a group without members");
+    for (uint32_t i = 0; i < count; i++) {
+        struct cpu_stream *stream;
+        enum orr_status status = stream_find(backend, streams[i], &stream, error);
+        if (status != ORR_OK)
+            return status;
+        for (uint32_t j = 0; j < i; j++)
+            if (streams[j] == streams[i])
+                return orr_error_set(error, ORR_INVALID,
+                                     "members %u and %u of a group are in the same stream %u", j, i,
+                                     streams[i]);
+    }
+    return ORR_OK;
+}
+
+/* Room for all: streams one each, dispatchers one for each member on their device. */
+static enum orr_status group_make_room(struct cpu_backend *backend, const uint32_t *streams,
+                                       uint32_t count, struct orr_point *out_point) {
+    for (uint32_t i = 0; i < count; i++) {
+        struct cpu_stream *stream = backend->streams[streams[i]];
+        enum orr_status status = stream_make_room(backend, stream, out_point);
+        if (status != ORR_OK)
+            return status;
+        if (!backend->dispatchers)
+            continue;
+        struct cpu_dispatcher *dispatcher = backend->dispatchers[stream->device];
+        uint64_t needed = 0;
+        for (uint32_t j = 0; j < count; j++)
+            needed += backend->streams[streams[j]]->device == stream->device;
+        if (orr__cpu_dispatcher_room(dispatcher) < needed) {
+            struct cpu_wait oldest = orr__cpu_dispatcher_oldest(dispatcher);
+            *out_point = (struct orr_point){.stream = oldest.stream->id, .seq = oldest.seq};
+            return ORR_FULL;
+        }
+    }
+    return ORR_OK;
+}
+
+static enum orr_status group_prepare(struct cpu_backend *backend, const uint32_t *streams,
+                                     uint32_t count, const struct orr_point *waits,
+                                     uint32_t wait_count, struct orr_error *error) {
+    for (uint32_t i = 0; i < count; i++) {
+        struct cpu_stream *stream = backend->streams[streams[i]];
+        enum orr_status status =
+            slot_set_waits(backend, stream, slot_next(stream), waits, wait_count, error);
+        if (status != ORR_OK || (status = stream_count_in(backend, stream, error)) != ORR_OK)
+            return status;
+    }
+    return ORR_OK;
+}
+
+enum orr_status orr__cpu_submit_group(struct orr_backend *base, const uint32_t *streams,
+                                      const struct orr_command *commands, uint32_t count,
+                                      const struct orr_point *waits, uint32_t wait_count,
+                                      struct orr_point *out_points, struct orr_error *error) {
+    struct cpu_backend *backend = orr__cpu(base);
+    int64_t begin_ns = orr__cpu_now(backend);
+    enum orr_status status = check_group(backend, streams, count, error);
+    if (status != ORR_OK || (status = check_waits(backend, waits, wait_count, error)) != ORR_OK)
+        return status;
+    status = group_make_room(backend, streams, count, &out_points[0]);
+    if (status != ORR_OK)
+        return status;
+    status = group_prepare(backend, streams, count, waits, wait_count, error);
+    if (status != ORR_OK)
+        return status;
+    struct cpu_group *group = group_new(backend, count);
+    if (!group)
+        return orr_error_set(error, ORR_NO_MEMORY, "no memory for a group of %u", count);
+    group_fill(backend, group, streams, commands);
+    if (group->computes) {
+        status = orr_collective_check(group->collectives, count, error);
+        if (status != ORR_OK) {
+            orr_memory_free(backend->memory, group);
+            return status;
+        }
+        group->computes = group_has_buffers(group);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct orr_collective *collective =
+            commands[i].collective ? &group->members[i].collective : NULL;
+        stream_append(backend, group->members[i].stream, &commands[i], group, collective, begin_ns,
+                      &out_points[i]);
+    }
+    return ORR_OK;
+}
