@@ -1,0 +1,350 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "scenarios/scenario_internal.h"
+
+/* Streams and events. Streams are looked up by (device, name) in a registry table, so that the same
+ * stream is the same handle wherever it is asked for. */
+
+#define STREAMS "orrery.streams"
+
+static const char *const kind_names[] = {"compute", "communicate", "copy"};
+enum { KIND_COUNT = 3 };
+
+static struct orr_stream *stream_at(lua_State *L, int index) {
+    return orr__handle(L, index, ORR__STREAM, "stream")->pointer;
+}
+
+struct orr_stream *orr__stream(lua_State *L, int index, const char *what) {
+    return orr__handle(L, index, ORR__STREAM, what)->pointer;
+}
+
+static struct orr_event *event_at(lua_State *L, int index, const char *what) {
+    return orr__handle(L, index, ORR__EVENT, what)->pointer;
+}
+
+static struct orr_runtime *runtime_of(lua_State *L) {
+    return orr__scenario_of(L)->runtime;
+}
+
+/* --- making streams --- */
+
+/* Pushes "device/name" of a stream. */
+static const char *push_stream_key(lua_State *L, uint32_t device, const char *name) {
+    return lua_pushfstring(L, "%d/%s", (int)device, name);
+}
+
+static struct orr_stream *make_stream(lua_State *L, uint32_t device, enum orr_stream_kind kind,
+                                      const char *name) {
+    struct orr_runtime *runtime = runtime_of(L);
+    struct orr_stream *stream = NULL;
+    if (strcmp(name, kind_names[kind]) == 0) {
+        stream = orr_device_stream(runtime, device, kind);
+        if (!stream)
+            orr__raise_runtime(L, ORR_NO_MEMORY);
+        return stream;
+    }
+    enum orr_status status = orr_stream_create(runtime, device, kind, name, &stream);
+    if (status != ORR_OK)
+        orr__raise_runtime(L, status);
+    return stream;
+}
+
+/* d:stream(name[, kind]): the device's own stream of a kind when the name is a kind, else a further
+ * stream of that name; kind "compute" unless given. */
+int orr__device_stream(lua_State *L) {
+    uint32_t device = orr__device(L, 1);
+    const char *name = lua_isnoneornil(L, 2) ? kind_names[0] : luaL_checkstring(L, 2);
+    int kind = 0;
+    for (int i = 0; i < KIND_COUNT; i++)
+        if (strcmp(name, kind_names[i]) == 0)
+            kind = i;
+    if (!lua_isnoneornil(L, 3))
+        kind = orr__choice(L, "kind of stream", luaL_checkstring(L, 3), kind_names, KIND_COUNT);
+    orr__caller(L);
+    lua_getfield(L, LUA_REGISTRYINDEX, STREAMS);
+    const char *key = push_stream_key(L, device, name);
+    if (lua_getfield(L, -2, key) != LUA_TNIL)
+        return 1;
+    struct orr_stream *stream = make_stream(L, device, (enum orr_stream_kind)kind, name);
+    orr__push_handle(L, ORR__STREAM, stream);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -5, key);
+    return 1;
+}
+
+static int stream_text(lua_State *L) {
+    const struct orr_stream *stream = stream_at(L, 1);
+    lua_pushfstring(L, "stream %s of device %d", orr_stream_name(stream),
+                    (int)orr_stream_device(stream));
+    return 1;
+}
+
+static int stream_name(lua_State *L) {
+    lua_pushstring(L, orr_stream_name(stream_at(L, 1)));
+    return 1;
+}
+
+static int stream_device(lua_State *L) {
+    struct orr__handle *handle = orr__push_handle(L, ORR__DEVICE, NULL);
+    handle->number = orr_stream_device(stream_at(L, 1));
+    return 1;
+}
+
+/* --- work --- */
+
+/* Ranges of the lists `reads` and `writes` of the table at index 2, on top of the stack as a userdata. */
+struct accesses {
+    struct orr_range *ranges;
+    uint32_t count;
+};
+
+/* A field that is a list of ranges, or one buffer. Pushes it; returns the number of ranges. */
+static lua_Unsigned push_list(lua_State *L, const char *function, const char *key) {
+    int type = lua_getfield(L, 2, key);
+    if (type == LUA_TNIL)
+        return 0;
+    if (type != LUA_TTABLE) {
+        lua_createtable(L, 1, 0); /* reads = a means reads = {a} */
+        lua_insert(L, -2);
+        lua_rawseti(L, -2, 1);
+    }
+    lua_Unsigned count = lua_rawlen(L, -1);
+    if (count > UINT16_MAX)
+        orr__raise(L, ORR_INVALID, "%s: %s: at most 65535 ranges", function, key);
+    return count;
+}
+
+static void read_list(lua_State *L, int list, lua_Unsigned count, const char *function,
+                      const char *key, enum orr_access_mode mode, struct orr_range *ranges) {
+    char what[64];
+    snprintf(what, sizeof what, "%s: %s", function, key);
+    for (lua_Unsigned i = 0; i < count; i++) {
+        lua_rawgeti(L, list, (lua_Integer)i + 1);
+        ranges[i] = orr__range(L, -1, what);
+        ranges[i].mode = mode;
+        lua_pop(L, 1);
+    }
+}
+
+static struct accesses read_accesses(lua_State *L, const char *function) {
+    lua_Unsigned reads = push_list(L, function, "reads");
+    int read_list_at = lua_gettop(L);
+    lua_Unsigned writes = push_list(L, function, "writes");
+    int write_list_at = lua_gettop(L);
+    struct orr_range *ranges = lua_newuserdatauv(L, (reads + writes + 1) * sizeof *ranges, 0);
+    read_list(L, read_list_at, reads, function, "reads", ORR_ACCESS_READ, ranges);
+    read_list(L, write_list_at, writes, function, "writes", ORR_ACCESS_WRITE, ranges + reads);
+    return (struct accesses){.ranges = ranges, .count = (uint32_t)(reads + writes)};
+}
+
+static uint64_t total_bytes(const struct accesses *accesses, enum orr_access_mode mode) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < accesses->count; i++)
+        if (accesses->ranges[i].mode == mode)
+            total += accesses->ranges[i].bytes;
+    return total;
+}
+
+/* Bytes moved: those of the ranges, unless `bytes` (of both), `bytes_read` or `bytes_written` say
+ * otherwise. Of `bytes`, as much counts as written as the ranges write. */
+static void read_bytes(lua_State *L, const struct accesses *accesses, struct orr_cost *cost) {
+    uint64_t read = total_bytes(accesses, ORR_ACCESS_READ);
+    uint64_t written = total_bytes(accesses, ORR_ACCESS_WRITE);
+    int64_t bytes = orr__field_integer(L, 2, "kernel", "bytes", 0, INT64_MAX, -1);
+    if (bytes >= 0) {
+        written = written < (uint64_t)bytes ? written : (uint64_t)bytes;
+        read = (uint64_t)bytes - written;
+    }
+    int64_t given = orr__field_integer(L, 2, "kernel", "bytes_read", 0, INT64_MAX, -1);
+    cost->bytes_read = given >= 0 ? (uint64_t)given : read;
+    given = orr__field_integer(L, 2, "kernel", "bytes_written", 0, INT64_MAX, -1);
+    cost->bytes_written = given >= 0 ? (uint64_t)given : written;
+}
+
+static enum orr_unit read_unit(lua_State *L) {
+    static const char *const units[] = {"vector", "matrix"};
+    const char *unit = orr__field_text(L, 2, "kernel", "unit", units[0]);
+    return (enum orr_unit)orr__choice(L, "unit", unit, units, 2);
+}
+
+static int stream_kernel(lua_State *L) {
+    static const char *const keys[] = {"name",  "reads",      "writes",        "flops",
+                                       "bytes", "bytes_read", "bytes_written", "dtype",
+                                       "unit",  "ns",         "submit_ns",     NULL};
+    struct orr_stream *stream = stream_at(L, 1);
+    lua_settop(L, 2);
+    orr__check_keys(L, 2, "kernel", keys);
+    struct orr_kernel kernel = {.name = orr__field_text(L, 2, "kernel", "name", "kernel")};
+    struct accesses accesses = read_accesses(L, "kernel");
+    kernel.accesses = accesses.ranges;
+    kernel.access_count = accesses.count;
+    kernel.cost.flops = (uint64_t)orr__field_integer(L, 2, "kernel", "flops", 0, INT64_MAX, 0);
+    read_bytes(L, &accesses, &kernel.cost);
+    kernel.cost.unit = read_unit(L);
+    kernel.dtype = orr__field_dtype(L, 2, "kernel", "dtype",
+                                    kernel.cost.flops > 0 ? ORR_DTYPE_F32 : ORR_DTYPE_NONE);
+    kernel.service_ns = orr__field_integer(L, 2, "kernel", "ns", 0, INT64_MAX / 4, -1);
+    kernel.submit_ns = orr__field_integer(L, 2, "kernel", "submit_ns", 0, INT64_MAX / 4, -1);
+    orr__caller(L);
+    return orr__finish(L, orr_stream_kernel(stream, &kernel, NULL), 2, 0, stream_kernel);
+}
+
+/* A required range of the table at index 2. */
+static struct orr_range field_range(lua_State *L, const char *function, const char *key) {
+    char what[64];
+    snprintf(what, sizeof what, "%s: %s", function, key);
+    lua_getfield(L, 2, key);
+    struct orr_range range = orr__range(L, -1, what);
+    lua_pop(L, 1);
+    return range;
+}
+
+static int stream_copy(lua_State *L) {
+    static const char *const keys[] = {"to", "from", "bytes", NULL};
+    struct orr_stream *stream = stream_at(L, 1);
+    lua_settop(L, 2);
+    orr__check_keys(L, 2, "copy", keys);
+    struct orr_range to = field_range(L, "copy", "to");
+    struct orr_range from = field_range(L, "copy", "from");
+    uint64_t smaller = to.bytes < from.bytes ? to.bytes : from.bytes;
+    int64_t bytes = orr__field_integer(L, 2, "copy", "bytes", 0, (int64_t)smaller, -1);
+    if (bytes < 0 && to.bytes != from.bytes)
+        return orr__raise(
+            L, ORR_INVALID,
+            "copy: 'to' has %llu bytes and 'from' %llu; give equal ranges, or 'bytes'",
+            (unsigned long long)to.bytes, (unsigned long long)from.bytes);
+    orr__caller(L);
+    enum orr_status status = orr_stream_copy(stream, to.buffer, to.offset, from.buffer, from.offset,
+                                             bytes < 0 ? to.bytes : (uint64_t)bytes);
+    return orr__finish(L, status, 2, 0, stream_copy);
+}
+
+static int stream_fill(lua_State *L) {
+    static const char *const keys[] = {"to", "value", NULL};
+    struct orr_stream *stream = stream_at(L, 1);
+    lua_settop(L, 2);
+    orr__check_keys(L, 2, "fill", keys);
+    struct orr_range to = field_range(L, "fill", "to");
+    int64_t value = orr__field_integer(L, 2, "fill", "value", 0, UINT8_MAX, 0);
+    orr__caller(L);
+    enum orr_status status =
+        orr_stream_fill(stream, to.buffer, to.offset, to.bytes, (uint8_t)value);
+    return orr__finish(L, status, 2, 0, stream_fill);
+}
+
+/* The host function of scenarios: its accesses are what counts. */
+static void do_nothing(void *context) {
+    (void)context;
+}
+
+static int stream_hostfn(lua_State *L) {
+    static const char *const keys[] = {"name", "reads", "writes", NULL};
+    struct orr_stream *stream = stream_at(L, 1);
+    lua_settop(L, 2);
+    orr__check_keys(L, 2, "hostfn", keys);
+    const char *name = orr__field_text(L, 2, "hostfn", "name", "hostfn");
+    struct accesses accesses = read_accesses(L, "hostfn");
+    orr__caller(L);
+    enum orr_status status =
+        orr_stream_hostfn(stream, name, do_nothing, NULL, accesses.ranges, accesses.count);
+    return orr__finish(L, status, 2, 0, stream_hostfn);
+}
+
+/* --- order --- */
+
+static int stream_sync(lua_State *L) {
+    struct orr_stream *stream = stream_at(L, 1);
+    orr__caller(L);
+    return orr__finish(L, orr_stream_sync(stream), 1, 0, stream_sync);
+}
+
+/* Ends a query: true, false, or as orr__finish. */
+static int finish_query(lua_State *L, enum orr_status status, lua_CFunction again) {
+    if (status == ORR_NOT_READY) {
+        orr_error_clear(orr_runtime_error(runtime_of(L)));
+        lua_pushboolean(L, 0);
+        return 1;
+    }
+    if (status == ORR_OK)
+        lua_pushboolean(L, 1);
+    return orr__finish(L, status, 1, 1, again);
+}
+
+static int stream_query(lua_State *L) {
+    struct orr_stream *stream = stream_at(L, 1);
+    lua_settop(L, 1);
+    orr__caller(L);
+    return finish_query(L, orr_stream_query(stream), stream_query);
+}
+
+static void push_new_event(lua_State *L, const char *name) {
+    struct orr_event *event = NULL;
+    enum orr_status status = orr_event_create(runtime_of(L), name, &event);
+    if (status != ORR_OK)
+        orr__raise_runtime(L, status);
+    orr__push_handle(L, ORR__EVENT, event);
+}
+
+static int orrery_event(lua_State *L) {
+    const char *name = luaL_optstring(L, 1, NULL);
+    orr__caller(L);
+    push_new_event(L, name);
+    return 1;
+}
+
+/* s:record([event]): the event, a new one unless given. */
+static int stream_record(lua_State *L) {
+    struct orr_stream *stream = stream_at(L, 1);
+    lua_settop(L, 2);
+    orr__caller(L);
+    if (lua_isnil(L, 2)) {
+        push_new_event(L, NULL);
+        lua_replace(L, 2); /* a repeated call finds it as its argument */
+    }
+    struct orr_event *event = event_at(L, 2, "record");
+    return orr__finish(L, orr_event_record(event, stream), 2, 1, stream_record);
+}
+
+static int stream_wait(lua_State *L) {
+    struct orr_stream *stream = stream_at(L, 1);
+    lua_settop(L, 2);
+    struct orr_event *event = event_at(L, 2, "wait");
+    orr__caller(L);
+    return orr__finish(L, orr_stream_wait(stream, event), 2, 0, stream_wait);
+}
+
+static int event_sync(lua_State *L) {
+    struct orr_event *event = event_at(L, 1, "event");
+    orr__caller(L);
+    return orr__finish(L, orr_event_sync(event), 1, 0, event_sync);
+}
+
+static int event_query(lua_State *L) {
+    struct orr_event *event = event_at(L, 1, "event");
+    lua_settop(L, 1);
+    orr__caller(L);
+    return finish_query(L, orr_event_query(event), event_query);
+}
+
+static int event_text(lua_State *L) {
+    lua_pushfstring(L, "event %s", orr_event_name(event_at(L, 1, "event")));
+    return 1;
+}
+
+void orr__open_streams(lua_State *L) {
+    static const luaL_Reg functions[] = {{"event", orrery_event}, {NULL, NULL}};
+    static const luaL_Reg streams[] = {
+        {"kernel", stream_kernel}, {"copy", stream_copy},     {"fill", stream_fill},
+        {"hostfn", stream_hostfn}, {"sync", stream_sync},     {"query", stream_query},
+        {"record", stream_record}, {"wait", stream_wait},     {"alloc", orr__stream_alloc},
+        {"name", stream_name},     {"device", stream_device}, {NULL, NULL}};
+    static const luaL_Reg events[] = {{"sync", event_sync}, {"query", event_query}, {NULL, NULL}};
+    luaL_setfuncs(L, functions, 0);
+    lua_newtable(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, STREAMS);
+    luaL_newlib(L, streams);
+    orr__class(L, ORR__STREAM, stream_text);
+    luaL_newlib(L, events);
+    orr__class(L, ORR__EVENT, event_text);
+}

@@ -1,0 +1,561 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "scenarios/library/embed.h"
+#include "scenarios/scenario_internal.h"
+
+/* The Lua that a scenario sees: the standard libraries without their doors to the outside (files,
+ * clock, bytecode, finalizers), and without what differs between two runs (addresses, the order of
+ * hash tables, random seeds). */
+
+enum { HOOK_INSTRUCTIONS = 10000 };
+
+/* --- memory and instructions --- */
+
+/* lua_Alloc over the scenario's memory, with a cap. Lua counts on shrinking never to fail. */
+static void *allocate(void *context, void *block, size_t old_size, size_t new_size) {
+    struct orr_scenario *scenario = context;
+    size_t held = block ? old_size : 0; /* without a block old_size is a type */
+    if (new_size == 0) {
+        orr_memory_free(scenario->memory, block);
+        scenario->lua_bytes -= held;
+        return NULL;
+    }
+    if (new_size > held && scenario->lua_bytes - held + new_size > scenario->lua_bytes_max) {
+        scenario->memory_capped = true;
+        return NULL;
+    }
+    void *grown = orr_memory_resize(scenario->memory, block, new_size);
+    if (!grown)
+        return new_size <= held ? block : NULL;
+    scenario->lua_bytes += new_size - held;
+    return grown;
+}
+
+/* Runs every HOOK_INSTRUCTIONS. Over the limit it raises each time, so no pcall survives it. */
+static void count_instructions(lua_State *L, lua_Debug *event) {
+    (void)event;
+    struct orr_scenario *scenario = orr__scenario_of(L);
+    scenario->instructions += HOOK_INSTRUCTIONS;
+    if (scenario->instructions <= scenario->instructions_max)
+        return;
+    scenario->out_of_instructions = true;
+    orr__raise(L, ORR_INVALID,
+               "the scenario ran for more than its limit of %llu instructions; is "
+               "there an endless loop?",
+               (unsigned long long)scenario->instructions_max);
+}
+
+lua_State *orr__sandbox_open(struct orr_scenario *scenario) {
+    lua_State *L = lua_newstate(allocate, scenario);
+    if (!L)
+        return NULL;
+    memcpy(lua_getextraspace(L), &scenario, sizeof scenario);
+    lua_sethook(L, count_instructions, LUA_MASKCOUNT, HOOK_INSTRUCTIONS);
+    return L;
+}
+
+/* --- texts without addresses --- */
+
+const char *orr__tostring(lua_State *L, int index) {
+    if (luaL_callmeta(L, index, "__tostring")) {
+        if (!lua_isstring(L, -1))
+            orr__raise(L, ORR_INVALID, "__tostring must return a text");
+        return lua_tostring(L, -1);
+    }
+    int type = lua_type(L, index);
+    if (type == LUA_TNUMBER || type == LUA_TSTRING || type == LUA_TBOOLEAN || type == LUA_TNIL)
+        return luaL_tolstring(L, index, NULL);
+    if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
+        return lua_tostring(L, -1);
+    return lua_pushstring(L, luaL_typename(L, index));
+}
+
+static int base_tostring(lua_State *L) {
+    luaL_checkany(L, 1);
+    orr__tostring(L, 1);
+    return 1;
+}
+
+static int base_print(lua_State *L) {
+    const struct orr_scenario *scenario = orr__scenario_of(L);
+    int count = lua_gettop(L);
+    luaL_checkstack(L, count + 8, "too many values to print");
+    for (int i = 1; i <= count; i++) {
+        orr__tostring(L, i);
+        lua_replace(L, i);
+    }
+    luaL_Buffer buffer;
+    luaL_buffinit(L, &buffer);
+    for (int i = 1; i <= count; i++) {
+        if (i > 1)
+            luaL_addchar(&buffer, '\t');
+        size_t length;
+        const char *text = lua_tolstring(L, i, &length);
+        luaL_addlstring(&buffer, text, length);
+    }
+    luaL_addchar(&buffer, '\n');
+    luaL_pushresult(&buffer);
+    size_t length;
+    const char *line = lua_tolstring(L, -1, &length);
+    if (scenario->config.print)
+        scenario->config.print(scenario->config.print_context, line, length);
+    return 0;
+}
+
+/* string.format: objects become their texts here, because %s of the C library would show an
+ * address; %p is refused. Upvalue 1 is the original. */
+static int string_format(lua_State *L) {
+    const char *format = luaL_checkstring(L, 1);
+    for (const char *at = strchr(format, '%'); at; at = strchr(at, '%')) {
+        at += 1 + strspn(at + 1, "-+ #0123456789.");
+        if (*at == 'p')
+            return orr__raise(L, ORR_INVALID, "string.format: %%p would show an address");
+        if (*at != '\0')
+            at++;
+    }
+    int count = lua_gettop(L);
+    for (int i = 2; i <= count; i++)
+        if (lua_type(L, i) >= LUA_TTABLE || lua_type(L, i) == LUA_TLIGHTUSERDATA) {
+            orr__tostring(L, i);
+            lua_replace(L, i);
+        }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, count, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
+/* --- pairs in an order --- */
+
+/* A key as it is compared: integers and floats by value, then texts by bytes, then false and true, then
+ * handles by age. Tables and functions have no order that two runs agree on. */
+struct key {
+    int rank;
+    bool whole;
+    lua_Integer integer;
+    lua_Number number;
+    const char *text; /* kept alive by the table */
+    size_t length;
+};
+
+static struct key read_key(lua_State *L, int index) {
+    struct key key = {0};
+    switch (lua_type(L, index)) {
+    case LUA_TNUMBER:
+        key.whole = lua_isinteger(L, index);
+        key.number = lua_tonumber(L, index);
+        key.integer = key.whole ? lua_tointeger(L, index) : 0;
+        break;
+    case LUA_TSTRING:
+        key.rank = 1;
+        key.text = lua_tolstring(L, index, &key.length);
+        break;
+    case LUA_TBOOLEAN:
+        key.rank = 2;
+        key.integer = lua_toboolean(L, index);
+        break;
+    case LUA_TUSERDATA:
+        key.rank = 3;
+        key.integer = (lua_Integer)((struct orr__handle *)lua_touserdata(L, index))->serial;
+        break;
+    default:
+        orr__raise(L, ORR_INVALID,
+                   "pairs: a %s as a key has no order; use numbers, texts, booleans or handles",
+                   luaL_typename(L, index));
+    }
+    return key;
+}
+
+static int compare_texts(const struct key *a, const struct key *b) {
+    size_t shorter = a->length < b->length ? a->length : b->length;
+    int order = memcmp(a->text, b->text, shorter);
+    return order != 0 ? order : (a->length > b->length) - (a->length < b->length);
+}
+
+static int compare_keys(const void *left, const void *right) {
+    const struct key *a = left, *b = right;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->rank == 1)
+        return compare_texts(a, b);
+    if (a->rank > 1 || (a->whole && b->whole))
+        return (a->integer > b->integer) - (a->integer < b->integer);
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return (int)b->whole - (int)a->whole;
+}
+
+static void push_key(lua_State *L, const struct key *key) {
+    if (key->rank == 1)
+        lua_pushlstring(L, key->text, key->length);
+    else if (key->rank == 2)
+        lua_pushboolean(L, (int)key->integer);
+    else if (key->whole)
+        lua_pushinteger(L, key->integer);
+    else
+        lua_pushnumber(L, key->number);
+}
+
+/* Steps through the keys of upvalue 1 from position upvalue 2; a key whose value has gone is skipped. */
+static int pairs_step(lua_State *L) {
+    lua_Integer at = lua_tointeger(L, lua_upvalueindex(2));
+    for (;;) {
+        at++;
+        if (lua_rawgeti(L, lua_upvalueindex(1), at) == LUA_TNIL)
+            return 1;
+        lua_pushvalue(L, -1);
+        if (lua_rawget(L, 1) != LUA_TNIL)
+            break;
+        lua_pop(L, 2);
+    }
+    lua_pushinteger(L, at);
+    lua_replace(L, lua_upvalueindex(2));
+    return 2;
+}
+
+/* Pushes a table from serial to handle for the keys of the table at index 1. */
+static void push_handles(lua_State *L) {
+    lua_newtable(L);
+    int handles = lua_gettop(L);
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1))
+        if (lua_type(L, -2) == LUA_TUSERDATA) {
+            lua_pushvalue(L, -2);
+            lua_rawseti(L, handles, read_key(L, -1).integer);
+        }
+}
+
+/* Replaces the stack above the table at index 1 with an array of its sorted keys. */
+static void push_sorted_keys(lua_State *L) {
+    lua_Integer count = 0, filled = 0;
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1))
+        count++;
+    struct key *keys = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *keys, 0);
+    bool has_handles = false;
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+        keys[filled] = read_key(L, -2);
+        has_handles = has_handles || keys[filled].rank == 3;
+        filled++;
+    }
+    qsort(keys, (size_t)filled, sizeof *keys, compare_keys);
+    if (has_handles)
+        push_handles(L); /* index 3 */
+    lua_createtable(L, (int)count, 0);
+    for (lua_Integer i = 0; i < filled; i++) {
+        if (keys[i].rank == 3)
+            lua_rawgeti(L, 3, keys[i].integer);
+        else
+            push_key(L, &keys[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_replace(L, 2);
+    lua_settop(L, 2);
+}
+
+static int base_pairs(lua_State *L) {
+    luaL_checkany(L, 1);
+    lua_settop(L, 1);
+    if (luaL_getmetafield(L, 1, "__pairs") != LUA_TNIL) {
+        lua_pushvalue(L, 1);
+        lua_call(L, 1, 3);
+        return 3;
+    }
+    luaL_checktype(L, 1, LUA_TTABLE);
+    push_sorted_keys(L);
+    lua_pushinteger(L, 0);
+    lua_pushcclosure(L, pairs_step, 2);
+    lua_pushvalue(L, 1);
+    lua_pushnil(L);
+    return 3;
+}
+
+/* next(t, key): the least key above `key` in the order of pairs, without an array: one pass a call. */
+static int base_next(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 2);
+    bool first = lua_isnil(L, 2);
+    struct key after = first ? (struct key){0} : read_key(L, 2);
+    struct key best = {0};
+    bool found = false;
+    lua_pushnil(L); /* index 3: the best key */
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+        struct key key = read_key(L, -2);
+        if (!first && compare_keys(&key, &after) <= 0)
+            continue;
+        if (found && compare_keys(&key, &best) >= 0)
+            continue;
+        best = key;
+        found = true;
+        lua_pushvalue(L, -2);
+        lua_replace(L, 3);
+    }
+    lua_settop(L, 3);
+    if (!found)
+        return 1;
+    lua_pushvalue(L, 3);
+    lua_rawget(L, 1);
+    return 2;
+}
+
+/* --- protected calls, which an exceeded limit goes through --- */
+
+static int after_pcall(lua_State *L, int status, lua_KContext first) {
+    if (status == LUA_OK || status == LUA_YIELD)
+        return lua_gettop(L) - (int)first;
+    if (orr__scenario_of(L)->out_of_instructions)
+        return lua_error(L);
+    lua_pushboolean(L, 0);
+    lua_pushvalue(L, -2);
+    return 2;
+}
+
+static int base_pcall(lua_State *L) {
+    luaL_checkany(L, 1);
+    lua_pushboolean(L, 1);
+    lua_insert(L, 1);
+    int status = lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, after_pcall);
+    return after_pcall(L, status, 0);
+}
+
+static int base_xpcall(lua_State *L) {
+    int count = lua_gettop(L);
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_pushboolean(L, 1);
+    lua_pushvalue(L, 1);
+    lua_rotate(L, 3, 2);
+    int status = lua_pcallk(L, count - 2, LUA_MULTRET, 2, 2, after_pcall);
+    return after_pcall(L, status, 2);
+}
+
+static int base_setmetatable(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_argexpected(L, lua_isnoneornil(L, 2) || lua_istable(L, 2), 2, "nil or table");
+    lua_settop(L, 2);
+    static const char *const refused[] = {"__gc", "__mode"};
+    for (int i = 0; i < 2 && lua_istable(L, 2); i++) {
+        lua_pushstring(L, refused[i]);
+        if (lua_rawget(L, 2) != LUA_TNIL)
+            return orr__raise(L, ORR_INVALID,
+                              "%s would depend on the garbage collector; use <close>", refused[i]);
+        lua_pop(L, 1);
+    }
+    if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL)
+        return orr__raise(L, ORR_INVALID, "this metatable is protected");
+    lua_setmetatable(L, 1);
+    return 1;
+}
+
+/* --- coroutines, below the scheduler of hosts --- */
+
+static int resume_more(lua_State *L, int status, lua_KContext wrapped);
+
+static lua_State *coroutine_of(lua_State *L, bool wrapped) {
+    lua_State *thread = lua_tothread(L, wrapped ? lua_upvalueindex(1) : 1);
+    if (!thread)
+        orr__raise(L, ORR_INVALID, "coroutine.resume: expected a coroutine, got %s",
+                   luaL_typename(L, 1));
+    return thread;
+}
+
+/* A call inside the coroutine is blocked: its host yields to the scheduler, and goes on here. */
+static int pass_block_on(lua_State *L, lua_State *thread, bool wrapped) {
+    if (lua_isyieldable(L))
+        return lua_yieldk(L, 0, wrapped, resume_more);
+    orr__scenario_of(L)->blocked = false;
+    char site[ORR__SITE_MAX];
+    orr__site(thread, site, sizeof site);
+    return orr__raise(L, ORR_INVALID,
+                      "the call at %s blocks its host inside a callback of "
+                      "table.sort, string.gsub, require or a metamethod",
+                      site);
+}
+
+static int fail_resume(lua_State *L, bool wrapped) {
+    if (wrapped || orr__scenario_of(L)->out_of_instructions)
+        return lua_error(L);
+    lua_pushboolean(L, 0);
+    lua_insert(L, -2);
+    return 2;
+}
+
+static int resume_thread(lua_State *L, lua_State *thread, int argument_count, bool wrapped) {
+    if (lua_status(thread) == LUA_OK && lua_gettop(thread) == 0) {
+        lua_pushliteral(L, "cannot resume dead coroutine");
+        return fail_resume(L, wrapped);
+    }
+    if (!lua_checkstack(thread, argument_count))
+        return orr__raise(L, ORR_INVALID, "too many arguments to resume");
+    lua_xmove(L, thread, argument_count);
+    int result_count = 0;
+    int status = lua_resume(thread, L, argument_count, &result_count);
+    if (status == LUA_YIELD && orr__scenario_of(L)->blocked)
+        return pass_block_on(L, thread, wrapped);
+    if (status != LUA_OK && status != LUA_YIELD) {
+        lua_xmove(thread, L, 1);
+        return fail_resume(L, wrapped);
+    }
+    if (!lua_checkstack(L, result_count + 1))
+        return orr__raise(L, ORR_INVALID, "too many results to resume");
+    if (!wrapped)
+        lua_pushboolean(L, 1);
+    lua_xmove(thread, L, result_count);
+    return result_count + !wrapped;
+}
+
+static int resume_more(lua_State *L, int status, lua_KContext wrapped) {
+    (void)status;
+    return resume_thread(L, coroutine_of(L, wrapped != 0), 0, wrapped != 0);
+}
+
+static int coroutine_resume(lua_State *L) {
+    lua_State *thread = coroutine_of(L, false);
+    return resume_thread(L, thread, lua_gettop(L) - 1, false);
+}
+
+static int coroutine_wrapped(lua_State *L) {
+    return resume_thread(L, coroutine_of(L, true), lua_gettop(L), true);
+}
+
+static int coroutine_wrap(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_State *thread = lua_newthread(L);
+    lua_pushvalue(L, 1);
+    lua_xmove(L, thread, 1);
+    lua_pushcclosure(L, coroutine_wrapped, 1);
+    return 1;
+}
+
+static int coroutine_yield(lua_State *L) {
+    const struct orr_scenario *scenario = orr__scenario_of(L);
+    if (scenario->hosts[scenario->running].thread == L)
+        return orr__raise(L, ORR_INVALID, "coroutine.yield outside a coroutine");
+    return lua_yield(L, lua_gettop(L));
+}
+
+/* --- require --- */
+
+struct library_file {
+    const char *name, *text;
+};
+
+static const struct library_file library[] = {
+#define ORR_LIBRARY_FILE(name, text) {name, text},
+    ORR_EMBED_SCENARIOS_LIBRARY(ORR_LIBRARY_FILE)
+#undef ORR_LIBRARY_FILE
+};
+enum { LIBRARY_COUNT = sizeof library / sizeof library[0] };
+
+static const char *library_text(lua_State *L, const char *name) {
+    const char *names[LIBRARY_COUNT];
+    for (int i = 0; i < LIBRARY_COUNT; i++) {
+        if (strcmp(library[i].name, name) == 0)
+            return library[i].text;
+        names[i] = library[i].name;
+    }
+    char hint[ORR_ERROR_TEXT_MAX];
+    orr__suggest(hint, sizeof hint, name, names, LIBRARY_COUNT);
+    orr__raise(L, ORR_INVALID, "require: the library has no '%s'%s", name, hint);
+    return NULL;
+}
+
+/* Upvalue 1: the modules loaded so far. */
+static int base_require(lua_State *L) {
+    const char *name = luaL_checkstring(L, 1);
+    lua_settop(L, 1);
+    if (lua_getfield(L, lua_upvalueindex(1), name) != LUA_TNIL)
+        return 1;
+    const char *text = library_text(L, name);
+    lua_pushfstring(L, "@library/%s.lua", name);
+    if (luaL_loadbufferx(L, text, strlen(text), lua_tostring(L, -1), "t") != LUA_OK)
+        return lua_error(L);
+    lua_call(L, 0, 1);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, lua_upvalueindex(1), name);
+    return 1;
+}
+
+/* --- opening --- */
+
+static void remove_globals(lua_State *L, const char *module, const char *const *names) {
+    lua_getglobal(L, module);
+    for (int i = 0; names[i]; i++) {
+        lua_pushnil(L);
+        lua_setfield(L, -2, names[i]);
+    }
+    lua_pop(L, 1);
+}
+
+static void open_standard(lua_State *L) {
+    static const luaL_Reg modules[] = {{"_G", luaopen_base},
+                                       {"string", luaopen_string},
+                                       {"table", luaopen_table},
+                                       {"math", luaopen_math},
+                                       {"utf8", luaopen_utf8},
+                                       {"coroutine", luaopen_coroutine},
+                                       {NULL, NULL}};
+    for (const luaL_Reg *module = modules; module->name; module++) {
+        luaL_requiref(L, module->name, module->func, 1);
+        lua_pop(L, 1);
+    }
+    remove_globals(
+        L, "_G",
+        (const char *const[]){"dofile", "loadfile", "load", "collectgarbage", "warn", NULL});
+    remove_globals(L, "string", (const char *const[]){"dump", NULL});
+}
+
+static void replace_functions(lua_State *L) {
+    static const luaL_Reg base[] = {{"tostring", base_tostring},
+                                    {"print", base_print},
+                                    {"pairs", base_pairs},
+                                    {"next", base_next},
+                                    {"pcall", base_pcall},
+                                    {"xpcall", base_xpcall},
+                                    {"setmetatable", base_setmetatable},
+                                    {NULL, NULL}};
+    static const luaL_Reg coroutines[] = {{"resume", coroutine_resume},
+                                          {"wrap", coroutine_wrap},
+                                          {"yield", coroutine_yield},
+                                          {NULL, NULL}};
+    lua_pushglobaltable(L);
+    luaL_setfuncs(L, base, 0);
+    lua_newtable(L);
+    lua_pushcclosure(L, base_require, 1);
+    lua_setfield(L, -2, "require");
+    lua_getfield(L, -1, "coroutine");
+    luaL_setfuncs(L, coroutines, 0);
+    lua_getfield(L, -2, "string");
+    lua_getfield(L, -1, "format");
+    lua_pushcclosure(L, string_format, 1);
+    lua_setfield(L, -2, "format");
+    lua_pop(L, 3);
+}
+
+int orr__sandbox_fill(lua_State *L) {
+    open_standard(L);
+    replace_functions(L);
+    lua_newtable(L);
+    orr__open_orrery(L);
+    orr__open_streams(L);
+    orr__open_buffers(L);
+    orr__open_communicators(L);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, ORR__MODULE);
+    orr__module_seal(L, "orrery");
+    lua_setglobal(L, "orrery");
+    lua_newtable(L);
+    orr__open_expect(L);
+    orr__module_seal(L, "expect");
+    lua_setglobal(L, "expect");
+    return 0;
+}
+
+int orr__sandbox_seed(lua_State *L) {
+    lua_getglobal(L, "math");
+    lua_getfield(L, -1, "randomseed");
+    lua_pushvalue(L, 1);
+    lua_pushinteger(L, 0);
+    lua_call(L, 2, 0);
+    lua_pushnil(L);
+    lua_setfield(L, -2, "randomseed");
+    return 0;
+}

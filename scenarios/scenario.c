@@ -1,0 +1,213 @@
+#include "scenarios/scenario.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "scenarios/scenario_internal.h"
+
+/* --- creating: everything that may raise runs protected --- */
+
+/* Protected: the libraries, then the program. Argument: the scenario. Returns the compiled program. */
+static int open_and_compile(lua_State *L) {
+    struct orr_scenario *scenario = lua_touserdata(L, 1);
+    orr__sandbox_fill(L);
+    const struct orr_scenario_config *config = &scenario->config;
+    lua_pushfstring(L, "@%s", config->path);
+    const char *name = lua_tostring(L, -1);
+    /* How Lua will write the path: a chunk of the same name says it. */
+    lua_Debug about;
+    if (luaL_loadbufferx(L, "", 0, name, "t") != LUA_OK)
+        return lua_error(L);
+    lua_getinfo(L, ">S", &about);
+    memcpy(scenario->short_source, about.short_src, sizeof scenario->short_source);
+    if (config->length > 0 && config->text[0] == LUA_SIGNATURE[0])
+        return orr__raise(L, ORR_INVALID, "compiled Lua is not accepted; expected a text");
+    if (luaL_loadbufferx(L, config->text, config->length, name, "t") != LUA_OK)
+        return lua_error(L);
+    scenario->chunk = luaL_ref(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+static enum orr_status compile(struct orr_scenario *scenario, struct orr_error *error) {
+    scenario->lua = orr__sandbox_open(scenario);
+    if (!scenario->lua)
+        return orr_error_set(error, ORR_NO_MEMORY, "out of host memory for a scenario");
+    lua_pushcfunction(scenario->lua, open_and_compile);
+    lua_pushlightuserdata(scenario->lua, scenario);
+    int status = lua_pcall(scenario->lua, 1, 0, 0);
+    if (status != LUA_OK)
+        return orr__error_take(scenario, scenario->lua, status, error);
+    return ORR_OK;
+}
+
+enum orr_status orr_scenario_create(const struct orr_scenario_config *config,
+                                    struct orr_scenario **out_scenario, struct orr_error *error) {
+    *out_scenario = NULL;
+    struct orr_scenario *scenario = orr_memory_alloc(config->memory, sizeof *scenario);
+    if (!scenario)
+        return orr_error_set(error, ORR_NO_MEMORY, "out of host memory for a scenario");
+    scenario->config = *config;
+    scenario->memory = config->memory;
+    scenario->lua_bytes_max = config->memory_max > 0 ? config->memory_max : ORR_SCENARIO_MEMORY_MAX;
+    scenario->instructions_max =
+        config->instructions_max > 0 ? config->instructions_max : ORR_SCENARIO_INSTRUCTIONS_MAX;
+    enum orr_status status = compile(scenario, error);
+    if (status != ORR_OK)
+        orr_scenario_destroy(&scenario);
+    *out_scenario = scenario;
+    return status;
+}
+
+static void free_expectations(struct orr_scenario *scenario) {
+    for (size_t i = 0; i < scenario->expectation_count; i++)
+        orr_memory_free(scenario->memory, (void *)(uintptr_t)scenario->expectations[i].text);
+    orr_memory_free(scenario->memory, scenario->expectations);
+}
+
+void orr_scenario_destroy(struct orr_scenario **handle) {
+    struct orr_scenario *scenario = *handle;
+    *handle = NULL;
+    if (!scenario)
+        return;
+    if (scenario->lua)
+        lua_close(scenario->lua);
+    assert(scenario->lua_bytes == 0);
+    free_expectations(scenario);
+    orr_memory_free(scenario->memory, scenario->hosts);
+    orr_memory_free(scenario->memory, scenario);
+}
+
+bool orr_scenario_arguments_wrong(const struct orr_scenario *scenario) {
+    return scenario->arguments_wrong;
+}
+
+size_t orr_scenario_expectation_count(const struct orr_scenario *scenario) {
+    return scenario->expectation_count;
+}
+
+const struct orr_expectation *orr_scenario_expectation(const struct orr_scenario *scenario,
+                                                       size_t index) {
+    assert(index < scenario->expectation_count);
+    return &scenario->expectations[index];
+}
+
+/* --- hosts --- */
+
+enum orr_status orr__host_add(struct orr_scenario *scenario, lua_State *L, lua_State *thread,
+                              uint32_t id) {
+    enum orr_status status =
+        orr_memory_grow(scenario->memory, &scenario->hosts, &scenario->host_capacity,
+                        scenario->host_count + 1, sizeof *scenario->hosts, ORR__HOSTS_MAX);
+    if (status != ORR_OK)
+        return status;
+    scenario->hosts[scenario->host_count] =
+        (struct orr__host){.thread = thread, .anchor = luaL_ref(L, LUA_REGISTRYINDEX), .id = id};
+    scenario->host_count++;
+    scenario->live_count++;
+    return ORR_OK;
+}
+
+/* Protected: seeds, fills the fields of `orrery`, makes host 0 of the program. */
+static int prepare(lua_State *L) {
+    struct orr_scenario *scenario = lua_touserdata(L, 1);
+    struct orr_runtime *runtime = scenario->runtime;
+    lua_pushcfunction(L, orr__sandbox_seed);
+    lua_pushinteger(L, (lua_Integer)orr_runtime_seed(runtime));
+    lua_call(L, 1, 0);
+    lua_getfield(L, LUA_REGISTRYINDEX, ORR__MODULE);
+    lua_pushinteger(L, (lua_Integer)orr_runtime_device_count(runtime));
+    lua_setfield(L, -2, "devices");
+    lua_pushinteger(L, (lua_Integer)orr_runtime_seed(runtime));
+    lua_setfield(L, -2, "seed");
+    lua_pushboolean(L, orr_runtime_timing_only(runtime));
+    lua_setfield(L, -2, "timing_only");
+    lua_pushstring(L, orr_runtime_backend_name(runtime));
+    lua_setfield(L, -2, "backend");
+    lua_State *thread = lua_newthread(L);
+    lua_rawgeti(thread, LUA_REGISTRYINDEX, scenario->chunk);
+    if (orr__host_add(scenario, L, thread, 0) != ORR_OK)
+        return orr__raise(L, ORR_NO_MEMORY, "out of host memory for a host");
+    return 0;
+}
+
+/* Index of the host to go on with. */
+static enum orr_status choose_host(struct orr_scenario *scenario, size_t *out_index,
+                                   struct orr_error *error) {
+    uint32_t id = scenario->hosts[scenario->running].id;
+    /* One host alone is never asked for: backends with a single host have no such verb. */
+    if (scenario->host_count > 1) {
+        enum orr_status status = orr_runtime_next_host(scenario->runtime, &id);
+        if (status != ORR_OK)
+            return orr_error_set(error, status, "%s: %s", scenario->config.path,
+                                 orr_runtime_error(scenario->runtime)->text);
+    }
+    for (size_t i = 0; i < scenario->host_count; i++)
+        if (scenario->hosts[i].id == id && !scenario->hosts[i].done) {
+            *out_index = i;
+            return ORR_OK;
+        }
+    return orr_error_set(error, ORR_DEVICE_FAILED, "%s: host %u is to run, but has ended",
+                         scenario->config.path, id);
+}
+
+static void end_host(struct orr_scenario *scenario, struct orr__host *host) {
+    assert(!host->done && scenario->live_count > 0);
+    host->done = true;
+    scenario->live_count--;
+    if (scenario->host_count > 1)
+        orr_runtime_host_done(scenario->runtime, host->id);
+    luaL_unref(scenario->lua, LUA_REGISTRYINDEX, host->anchor);
+}
+
+/* Runs one host until it ends, blocks or fails. */
+static enum orr_status run_host(struct orr_scenario *scenario, size_t index,
+                                struct orr_error *error) {
+    struct orr__host *host = &scenario->hosts[index];
+    scenario->running = index;
+    scenario->blocked = false;
+    lua_State *thread = host->thread;
+    int argument_count =
+        lua_status(thread) == LUA_YIELD ? 0 : lua_gettop(thread) - 1; /* below them: the function */
+    int result_count = 0;
+    int status = lua_resume(thread, NULL, argument_count, &result_count);
+    if (status == LUA_YIELD) {
+        assert(scenario->blocked);
+        lua_pop(thread, result_count);
+        return ORR_OK;
+    }
+    if (status != LUA_OK)
+        return orr__error_take(scenario, thread, status, error);
+    host = &scenario->hosts[index]; /* the host may have added others */
+    lua_settop(thread, 0);
+    end_host(scenario, host);
+    return ORR_OK;
+}
+
+static enum orr_status check_arguments(struct orr_scenario *scenario, struct orr_error *error) {
+    if (scenario->arguments_declared || scenario->config.argument_count == 0)
+        return ORR_OK;
+    scenario->arguments_wrong = true;
+    return orr_error_set(error, ORR_INVALID,
+                         "%s: unknown argument '%s': the scenario declares none (orrery.args)",
+                         scenario->config.path, scenario->config.arguments[0].key);
+}
+
+enum orr_status orr_scenario_run(struct orr_scenario *scenario, struct orr_runtime *runtime,
+                                 struct orr_error *error) {
+    assert(scenario->host_count == 0); /* once */
+    scenario->runtime = runtime;
+    lua_pushcfunction(scenario->lua, prepare);
+    lua_pushlightuserdata(scenario->lua, scenario);
+    int lua_status = lua_pcall(scenario->lua, 1, 0, 0);
+    if (lua_status != LUA_OK)
+        return orr__error_take(scenario, scenario->lua, lua_status, error);
+    while (scenario->live_count > 0) {
+        size_t index = 0;
+        enum orr_status status = choose_host(scenario, &index, error);
+        if (status == ORR_OK)
+            status = run_host(scenario, index, error);
+        if (status != ORR_OK)
+            return status;
+    }
+    return check_arguments(scenario, error);
+}

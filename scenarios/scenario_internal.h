@@ -1,0 +1,181 @@
+/* What the files of the binding share; scenarios/scenario.h is the public face.
+ *
+ *     one lua_State, one coroutine per host
+ *
+ *     orr_scenario_run --- lua_resume ---> host 0 (the file itself)
+ *            |      \----- lua_resume ---> host 1 (orrery.host)
+ *            |                                |  s:sync() --> ORR_BLOCKED --> orr__finish yields
+ *            '--- orr_runtime_next_host <-----'  and the scheduler resumes it when it is its turn
+ *
+ * Rules of the binding:
+ *  1. A Lua error is a longjmp: between two API calls that can raise nothing may be held that only C
+ *     frees. Temporary memory is a Lua userdata.
+ *  2. A function that acts on the runtime is written so that it can run twice: it reads its arguments,
+ *     calls orr__caller, acts, and ends with orr__finish, which repeats the whole function after a
+ *     block. Its arguments are the first `top` slots of its stack.
+ *  3. Everything that raises goes through orr__raise*, so that the message has file and line of the
+ *     scenario and the status survives pcall. */
+#ifndef ORR_SCENARIOS_SCENARIO_INTERNAL_H
+#define ORR_SCENARIOS_SCENARIO_INTERNAL_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include "runtime/communicator.h"
+#include "scenarios/scenario.h"
+
+enum { ORR__SITE_MAX = 512, ORR__HOSTS_MAX = 65536, ORR__EXPECTATIONS_MAX = 1 << 20 };
+
+/* One host: a coroutine. */
+struct orr__host {
+    lua_State *thread; /* anchored in the registry */
+    int anchor;
+    uint32_t id;
+    bool done;
+};
+
+struct orr_scenario {
+    struct orr_scenario_config config;
+    const struct orr_memory *memory;
+    struct orr_runtime *runtime; /* during the run */
+    lua_State *lua;
+    int chunk;                     /* registry reference of the compiled file */
+    char short_source[LUA_IDSIZE]; /* the path as it stands in Lua's own messages */
+    uint64_t handle_count;         /* handles made so far: their order in pairs */
+
+    uint64_t lua_bytes, lua_bytes_max;
+    bool memory_capped; /* an allocation was refused because of lua_bytes_max */
+    uint64_t instructions, instructions_max;
+    bool out_of_instructions;
+
+    struct orr__host *hosts;
+    size_t host_count, host_capacity;
+    size_t running;    /* index into hosts */
+    size_t live_count; /* hosts that are not done */
+    bool blocked;      /* set by orr__finish just before it yields to the scheduler */
+
+    /* Caller as the runtime knows it; a call from the same line is not announced again. */
+    bool caller_known;
+    uint32_t caller_host;
+    char site[ORR__SITE_MAX];
+
+    bool arguments_declared, arguments_wrong;
+
+    /* Status of the last error that the binding raised, and its whole message: an error that reaches
+     * the top with that message has that status, any other is ORR_INVALID. */
+    enum orr_status raised;
+    char raised_text[ORR_ERROR_TEXT_MAX];
+
+    struct orr_expectation *expectations; /* texts are owned */
+    size_t expectation_count, expectation_capacity;
+};
+
+struct orr_scenario *orr__scenario_of(lua_State *L);
+
+/* --- scenario.c --- */
+/* Adds the host whose coroutine is on top of L, which it takes. */
+enum orr_status orr__host_add(struct orr_scenario *scenario, lua_State *L, lua_State *thread,
+                              uint32_t id);
+
+/* --- sandbox.c --- */
+/* Creates the state with all libraries; NULL when out of memory. */
+lua_State *orr__sandbox_open(struct orr_scenario *scenario);
+/* A lua_CFunction: opens the libraries, called protected. */
+int orr__sandbox_fill(lua_State *L);
+/* Seeds math.random; called protected with the seed as argument. */
+int orr__sandbox_seed(lua_State *L);
+/* Pushes a text for a value, without addresses. */
+const char *orr__tostring(lua_State *L, int index);
+
+/* --- errors.c --- */
+/* "file:line" of the innermost frame in the scenario's file into `site`; "" if there is none. */
+void orr__site(lua_State *L, char *site, size_t size);
+/* Raises "file:line: text"; never returns, and says int so that callers can return it. */
+int orr__raise(lua_State *L, enum orr_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Raises the runtime's error text for a failed call, and clears it. */
+int orr__raise_runtime(lua_State *L, enum orr_status status);
+/* Fills *error from the error value on top of L (a coroutine that failed, or the main state). */
+enum orr_status orr__error_take(struct orr_scenario *scenario, lua_State *L, int lua_status,
+                                struct orr_error *error);
+/* "; did you mean 'x'?" for a near name, else "; known: a, b, c" into `text`; returns it. */
+const char *orr__suggest(char *text, size_t size, const char *word, const char *const *names,
+                         int count);
+
+/* --- calls.c: what acting functions begin and end with --- */
+/* Announces host and site of the following runtime calls; raises where a block could not be resumed. */
+struct orr_scenario *orr__caller(lua_State *L);
+/* Ends an acting function: its `results` on success, a yield and `again` if it is blocked, else an
+ * error. */
+int orr__finish(lua_State *L, enum orr_status status, int top, int results, lua_CFunction again);
+
+/* --- arguments.c: reading arguments and named ones --- */
+/* Raises if the table at `index` has a key not among the names (ending with NULL). */
+void orr__check_keys(lua_State *L, int index, const char *function, const char *const *names);
+/* Values of a field; `wanted` is the default if the field is absent. All raise for another type. */
+int64_t orr__field_integer(lua_State *L, int index, const char *function, const char *key,
+                           int64_t min, int64_t max, int64_t wanted);
+const char *orr__field_text(lua_State *L, int index, const char *function, const char *key,
+                            const char *wanted);
+enum orr_dtype orr__dtype(lua_State *L, const char *what, const char *name);
+enum orr_dtype orr__field_dtype(lua_State *L, int index, const char *function, const char *key,
+                                enum orr_dtype wanted);
+/* The value at `index`, which must be a whole number (also 1e9) within the bounds. */
+int64_t orr__integer(lua_State *L, int index, const char *what, int64_t min, int64_t max);
+double orr__number(lua_State *L, int index, const char *what);
+/* A name of a list; raises with the nearest. Returns its index. */
+int orr__choice(lua_State *L, const char *what, const char *word, const char *const *names,
+                int count);
+/* A buffer, or {buffer, lo, hi}: bytes lo <= offset < hi. */
+struct orr_range orr__range(lua_State *L, int index, const char *what);
+
+/* --- objects.c: userdata --- */
+/* Makes the metatable of a kind from the table of its methods on top, which it takes: a text, and an
+ * __index that names the nearest method. */
+void orr__class(lua_State *L, const char *kind, lua_CFunction text);
+/* Puts a table in front of the table of functions on top: unknown names and assignments are errors. */
+void orr__module_seal(lua_State *L, const char *name);
+/* What a handle's userdata holds. */
+struct orr__handle {
+    void *pointer;   /* the runtime's object; NULL once freed */
+    uint64_t serial; /* order of creation */
+    uint32_t number; /* index of a device */
+};
+/* Pushes a handle of a kind and returns it. */
+struct orr__handle *orr__push_handle(lua_State *L, const char *kind, void *pointer);
+/* The handle at `index`; raises for another type. */
+struct orr__handle *orr__handle(lua_State *L, int index, const char *kind, const char *what);
+/* True if the value is a handle of the kind. */
+bool orr__is_handle(lua_State *L, int index, const char *kind);
+
+#define ORR__MODULE       "orrery" /* the table of functions and fields, in the registry */
+#define ORR__DEVICE       "orrery.device"
+#define ORR__STREAM       "orrery.stream"
+#define ORR__EVENT        "orrery.event"
+#define ORR__BUFFER       "orrery.buffer"
+#define ORR__COMMUNICATOR "orrery.communicator"
+
+/* Functions that are methods of another file's class. */
+int orr__device_stream(lua_State *L);
+int orr__device_alloc(lua_State *L);
+int orr__stream_alloc(lua_State *L);
+
+/* The stream at `index`. */
+struct orr_stream *orr__stream(lua_State *L, int index, const char *what);
+/* The live buffer at `index`; raises for a freed one. */
+struct orr_buffer *orr__buffer(lua_State *L, int index, const char *what);
+/* Pushes a buffer's handle. */
+void orr__push_buffer(lua_State *L, struct orr_buffer *buffer);
+
+/* --- one file a subject: each makes its classes and adds its functions to the table on top --- */
+void orr__open_orrery(lua_State *L);
+void orr__open_streams(lua_State *L);
+void orr__open_buffers(lua_State *L);
+void orr__open_communicators(lua_State *L);
+void orr__open_expect(lua_State *L); /* to the table `expect` */
+
+/* Index of the device whose handle is at `index`. */
+uint32_t orr__device(lua_State *L, int index);
+
+#endif
