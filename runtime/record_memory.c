@@ -204,8 +204,8 @@ enum orr_status orr_null_sink_create(const struct orr_memory *memory, struct orr
     if (!null)
         return ORR_NO_MEMORY;
     null->memory = memory;
-    null->sink = (struct orr_sink){
-        .writer.refill = null_refill, .flush = null_flush, .close = null_close};
+    null->sink =
+        (struct orr_sink){.writer.refill = null_refill, .flush = null_flush, .close = null_close};
     *out_sink = &null->sink;
     return ORR_OK;
 }
