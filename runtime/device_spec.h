@@ -31,7 +31,9 @@ struct orr_device_spec {
     uint64_t l2_bytes;              /* 0: unknown */
     uint32_t sm_count;              /* multiprocessors; 0: unknown */
     uint32_t copy_engines;          /* copies that run at once, besides kernels */
-    uint64_t peak[2][ORR_DTYPE_COUNT]; /* FLOP/s by enum orr_unit and dtype; 0: falls back to f32 vector */
+    uint64_t
+        peak[2]
+            [ORR_DTYPE_COUNT]; /* FLOP/s by enum orr_unit and dtype; 0: falls back to f32 vector */
 
     /* Achieved share of a peak: matrix by FLOPs of the kernel, memory by bytes moved. */
     struct orr_curve matrix_efficiency, vector_efficiency, memory_efficiency;
@@ -43,11 +45,11 @@ struct orr_device_spec {
 
     /* Host side, ns of the calling thread. */
     int64_t host_operator_ns; /* one logical operator, its kernel's launch included */
-    int64_t host_launch_ns;   /* one enqueuing call: kernel, copy, fill, collective, host function */
-    int64_t host_event_ns;    /* record, wait, query, alloc, free */
-    int64_t host_graph_ns;    /* one graph launch */
-    int64_t host_sync_ns;     /* return from a wait after the awaited point has retired */
-    uint32_t queue_depth;     /* launches a stream holds before a call blocks; 0: 1024 */
+    int64_t host_launch_ns; /* one enqueuing call: kernel, copy, fill, collective, host function */
+    int64_t host_event_ns;  /* record, wait, query, alloc, free */
+    int64_t host_graph_ns;  /* one graph launch */
+    int64_t host_sync_ns;   /* return from a wait after the awaited point has retired */
+    uint32_t queue_depth;   /* launches a stream holds before a call blocks; 0: 1024 */
 
     /* Links. Peer: to another device of the node, one direction. Host: to pinned host memory. */
     uint64_t peer_bandwidth, host_bandwidth; /* byte/s */
@@ -55,7 +57,7 @@ struct orr_device_spec {
     /* Between nodes, per device, one direction (its NIC). 0: there is no other node. */
     uint64_t network_bandwidth;
     int64_t network_latency_ns;
-    uint32_t devices_per_node; /* 0: all devices of the run are in one node */
+    uint32_t devices_per_node;  /* 0: all devices of the run are in one node */
     uint32_t collective_sm_ppm; /* share of the multiprocessors that a collective occupies */
 };
 

@@ -32,7 +32,8 @@
 enum {
     ORR_INPUTS_MAX = 16, /* operands of one operator; concat is the only one that takes many */
     ORR_OUTPUTS_MAX = 2,
-    ORR_ATTRIBUTES_MAX = 6
+    ORR_ATTRIBUTES_MAX = 6,
+    ORR_DIM_ALL = -100 /* reductions: the attribute `dim` for "over all dimensions", the default */
 };
 
 /* Shape and dtype of one operand. */
@@ -85,7 +86,7 @@ enum orr_operator_class {
     ORR_OPERATOR_GATHER, /* embedding, cross-entropy: data-dependent reads */
     ORR_OPERATOR_MOVE,   /* cast, transpose, slice, concat: no arithmetic */
     ORR_OPERATOR_ALIAS,  /* reshape: the result is the operand's memory; no kernel, no cost */
-    ORR_OPERATOR_SOURCE  /* zeros, full, arange, randn: no operands; attributes give shape and dtype */
+    ORR_OPERATOR_SOURCE /* zeros, full, arange, randn: no operands; attributes give shape and dtype */
 };
 
 struct orr_operator {
@@ -93,7 +94,8 @@ struct orr_operator {
     enum orr_operator_class class;
     int inputs_min, inputs_max;
     int outputs;
-    const char *const *input_names; /* inputs_max names, for messages: "x", "weight", "bias"; concat repeats one */
+    const char *const *
+        input_names; /* inputs_max names, for messages: "x", "weight", "bias"; concat repeats one */
     const struct orr_attribute_spec *attributes; /* ends with a NULL name */
 
     /* Shapes and dtypes of the results. ORR_INVALID names the operator, the operands with their

@@ -58,7 +58,7 @@ enum orr_command_kind {
 
 /* X(name, text): how a command ended, as in column cmd.status. */
 #define ORR_COMMAND_STATUS_LIST(X)                                                                 \
-    X(PENDING, "pending")   /* not finished when the trace ended */                                \
+    X(PENDING, "pending") /* not finished when the trace ended */                                  \
     X(OK, "ok")                                                                                    \
     X(POISONED, "poisoned") /* its operands were undefined, or it raced: results are poison */     \
     X(FAILED, "failed")     /* the device failed it */                                             \
@@ -148,8 +148,8 @@ enum orr_record_kind {
 };
 
 struct orr_record {
-    uint16_t kind;  /* enum orr_record_kind */
-    uint16_t words; /* length in 8-byte words, header included */
+    uint16_t kind;      /* enum orr_record_kind */
+    uint16_t words;     /* length in 8-byte words, header included */
     uint8_t a, b, c, d; /* small fields of the kind, named below */
 };
 
@@ -189,7 +189,8 @@ struct orr_record_op { /* a logical operator; header.a: enum orr_dtype */
     struct orr_record header;
     uint64_t id, parent; /* parent: the operator it was lowered from, 0 none */
     uint64_t flops, bytes_read, bytes_written, bytes_broadcast;
-    uint32_t name, kind, site, shape; /* names; kind: "gemm", "pointwise", ...; shape: "[8, 4096]" */
+    uint32_t name, kind, site,
+        shape; /* names; kind: "gemm", "pointwise", ...; shape: "[8, 4096]" */
 };
 
 /* A command: one row of table cmd, filled by the host layer at the call and by the backend as the
@@ -197,14 +198,14 @@ struct orr_record_op { /* a logical operator; header.a: enum orr_dtype */
  * orr_command_status, header.d: enum orr_unit. */
 struct orr_record_command {
     struct orr_record header;
-    uint64_t id;  /* from 1, in order of calls */
-    uint64_t seq; /* position in its stream, from 1; 0 if it is in no stream */
+    uint64_t id;                     /* from 1, in order of calls */
+    uint64_t seq;                    /* position in its stream, from 1; 0 if it is in no stream */
     int64_t enqueue_ns, enqueued_ns; /* the host's call began, returned */
     int64_t ready_ns;                /* z of analysis.md 2.2: all it waited for was done */
     int64_t start_ns, finish_ns;     /* on the device */
     uint64_t flops, bytes_read, bytes_written;
-    uint64_t op;                /* logical operator, 0 none */
-    uint32_t name, event, site; /* names; event: of record and wait */
+    uint64_t op;                   /* logical operator, 0 none */
+    uint32_t name, event, site;    /* names; event: of record and wait */
     uint32_t host, device, stream; /* ORR_ID_NONE if absent */
     uint32_t ts_source, pad; /* name of the clock of start_ns, finish_ns if not the run's; else 0 */
 };
@@ -225,7 +226,8 @@ struct orr_record_buffer { /* an allocation */
     struct orr_record header;
     uint64_t id, block, bytes; /* block: allocator block, never reused; equal for reuses of one */
     uint64_t alloc_cmd;
-    uint32_t device, stream, label, memory; /* label, memory: names; memory: dev pinned pageable managed */
+    uint32_t device, stream, label,
+        memory; /* label, memory: names; memory: dev pinned pageable managed */
 };
 
 struct orr_record_buffer_free {
@@ -250,9 +252,9 @@ struct orr_record_member { /* rank `rank` of a communicator is a device */
 
 struct orr_record_collective { /* header.a: enum orr_dtype */
     struct orr_record header;
-    uint64_t id, seq, bytes; /* seq: per communicator, from 0 */
+    uint64_t id, seq, bytes;                          /* seq: per communicator, from 0 */
     uint32_t communicator, kind, algorithm, protocol; /* last three: names */
-    uint32_t root, peer; /* ORR_ID_NONE if it has none */
+    uint32_t root, peer;                              /* ORR_ID_NONE if it has none */
 };
 
 struct orr_record_collective_member {

@@ -78,7 +78,8 @@ enum orr_status orr_runtime_set_caller(struct orr_runtime *runtime, uint32_t hos
 enum orr_status orr_runtime_add_host(struct orr_runtime *runtime, const char *name,
                                      uint32_t *out_host) ORR_MUST_CHECK;
 /* See host_next and host_done of runtime/backend.h. */
-enum orr_status orr_runtime_next_host(struct orr_runtime *runtime, uint32_t *out_host) ORR_MUST_CHECK;
+enum orr_status orr_runtime_next_host(struct orr_runtime *runtime,
+                                      uint32_t *out_host) ORR_MUST_CHECK;
 void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host);
 
 /* Clock of the current host, ns since the run began. */

@@ -28,17 +28,18 @@ typedef enum orr_status (*orr_kernel_run)(void *work, struct orr_error *error);
 
 /* One kernel launch. */
 struct orr_kernel {
-    const char *name;      /* copied; not empty */
-    enum orr_dtype dtype;  /* of the arithmetic; ORR_DTYPE_NONE if it has none */
+    const char *name;     /* copied; not empty */
+    enum orr_dtype dtype; /* of the arithmetic; ORR_DTYPE_NONE if it has none */
     struct orr_cost cost;
     const struct orr_range *accesses; /* borrowed for the call */
     uint32_t access_count;
-    int64_t submit_ns, service_ns; /* -1: as the device spec and cost model say; else exactly this */
-    uint64_t op;                   /* logical operator it belongs to, 0 none */
-    orr_kernel_run run;            /* NULL: a synthetic kernel; what it writes then depends on every byte it
+    int64_t submit_ns,
+        service_ns;     /* -1: as the device spec and cost model say; else exactly this */
+    uint64_t op;        /* logical operator it belongs to, 0 none */
+    orr_kernel_run run; /* NULL: a synthetic kernel; what it writes then depends on every byte it
                                       reads and on its name, so that a wrong order shows in the numbers */
-    void *work;                    /* owned by the command once the call succeeded */
-    void (*release)(void *work);   /* called when the command has retired; may be NULL */
+    void *work;         /* owned by the command once the call succeeded */
+    void (*release)(void *work); /* called when the command has retired; may be NULL */
 };
 
 /* A host function in a stream (races.md rule 26). */
@@ -87,7 +88,8 @@ enum orr_status orr_stream_hostfn(struct orr_stream *stream, const char *name,
                                   uint32_t access_count) ORR_MUST_CHECK;
 
 /* Makes later work of the stream wait for a point of any stream. */
-enum orr_status orr_stream_wait_point(struct orr_stream *stream, struct orr_point point) ORR_MUST_CHECK;
+enum orr_status orr_stream_wait_point(struct orr_stream *stream,
+                                      struct orr_point point) ORR_MUST_CHECK;
 
 /* Blocks the host until everything in the stream has finished. Reports the stream's failure. */
 enum orr_status orr_stream_sync(struct orr_stream *stream) ORR_MUST_CHECK;
