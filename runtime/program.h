@@ -1,0 +1,101 @@
+/* Recorded programs: a region of commands captured once and replayed with one launch.
+ *
+ * Between begin and end the runtime's streams record instead of running: every kernel, copy, fill,
+ * host function, collective, event record and wait goes into the program with its byte ranges and
+ * its waits, and costs the host nothing. A launch enqueues all of it with one host call: a command of
+ * kind `graph` on the launching stream, then every recorded command as a graph node.
+ *
+ *     struct orr_program *program;
+ *     orr_program_begin(runtime, &program);
+ *     ... enqueue as usual, on any streams ...
+ *     orr_program_end(program);
+ *     orr_program_launch(program, stream);      // as often as you like
+ *     orr_program_destroy(&program);
+ *
+ * Order: every node starts after the launch's point in `stream`, and a later command of `stream` starts
+ * after all nodes (the launch forks to and joins the other streams). Two launches of one program do
+ * not overlap (races.md rule 31). Waits inside the region become edges between nodes; waits for points
+ * from before the region hold for the first launch only, since `stream` orders the rest.
+ *
+ * Buffers used by the region are kept alive by the program until it is destroyed, and nodes hold their
+ * addresses: replay reads what is there then (races.md rule 30). Work objects are kept likewise.
+ *
+ * A host wait, query or read inside the region can't be recorded: it answers ORR_UNSUPPORTED and names
+ * the site; a caller that can go on ends the program, launches it, does the read and begins another
+ * one (scenarios do that and report it as finding "graph-break").
+ *
+ * Guards: a program remembers a fingerprint the caller gives it (shapes, dtypes, placements, machine);
+ * orr_program_cache finds a program by fingerprint and counts captures, replays and mismatches.
+ *
+ * Threads: as the runtime. */
+#ifndef ORR_RUNTIME_PROGRAM_H
+#define ORR_RUNTIME_PROGRAM_H
+
+#include "runtime/communicator.h"
+
+struct orr_program;
+
+/* Starts recording; one region at a time (ORR_INVALID inside another). */
+enum orr_status orr_program_begin(struct orr_runtime *runtime,
+                                  struct orr_program **out_program) ORR_MUST_CHECK;
+
+/* Ends recording. The program can be launched now. */
+enum orr_status orr_program_end(struct orr_program *program) ORR_MUST_CHECK;
+
+/* Enqueues the whole program: one host call (spec.host_graph_ns). */
+enum orr_status orr_program_launch(struct orr_program *program,
+                                   struct orr_stream *stream) ORR_MUST_CHECK;
+
+/* Waits for nothing: buffers and work are freed when the last launch has retired. Ends a recording
+ * that is still open, dropping it. Nulls; accepts NULL. */
+void orr_program_destroy(struct orr_program **program);
+
+/* Is a region being recorded? */
+bool orr_runtime_is_capturing(const struct orr_runtime *runtime);
+
+/* Commands recorded, launches so far. */
+uint32_t orr_program_command_count(const struct orr_program *program);
+uint64_t orr_program_launch_count(const struct orr_program *program);
+
+/* One recorded command, for readers of programs (printing, comparing, the PROGRAM format). */
+struct orr_program_command {
+    const char *name;             /* borrowed until destroy */
+    enum orr_command_kind kind;
+    struct orr_stream *stream;
+    uint64_t flops, bytes_read, bytes_written;
+    uint32_t access_count;
+    const struct orr_access *accesses;
+    struct orr_buffer *const *buffers; /* of the accesses */
+    uint32_t wait_count;
+    const uint32_t *waits; /* indices of recorded commands it waits for, besides its stream's order */
+};
+/* `index` < command count. */
+struct orr_program_command orr_program_at(const struct orr_program *program, uint32_t index);
+
+/* A hash of everything recorded that a replay depends on: kinds, names, streams, costs, ranges, waits,
+ * in order. Equal programs have equal hashes; the same on every machine. */
+uint64_t orr_program_hash(const struct orr_program *program);
+
+/* --- programs by fingerprint --- */
+
+struct orr_program_cache;
+
+struct orr_program_counts {
+    uint64_t captures;   /* programs recorded */
+    uint64_t replays;    /* found and launched again */
+    uint64_t mismatches; /* a program of that name existed, with another fingerprint */
+};
+
+enum orr_status orr_program_cache_create(struct orr_runtime *runtime,
+                                         struct orr_program_cache **out) ORR_MUST_CHECK;
+void orr_program_cache_destroy(struct orr_program_cache **cache);
+/* The program stored for a name and fingerprint (texts, copied), or NULL; counts. */
+struct orr_program *orr_program_cache_find(struct orr_program_cache *cache, const char *name,
+                                           const char *fingerprint);
+/* Stores one; the cache owns it then. */
+enum orr_status orr_program_cache_put(struct orr_program_cache *cache, const char *name,
+                                      const char *fingerprint,
+                                      struct orr_program *program) ORR_MUST_CHECK;
+struct orr_program_counts orr_program_cache_counts(const struct orr_program_cache *cache);
+
+#endif
