@@ -87,3 +87,21 @@ const struct orr_timeline_device *orr_timeline_device(const struct orr_timeline 
     return find(timeline->devices, timeline->device_count, sizeof *timeline->devices,
                 sizeof timeline->devices->id, id, 0);
 }
+
+const struct orr_timeline_host *orr_timeline_host(const struct orr_timeline *timeline,
+                                                  uint32_t id) {
+    return find(timeline->hosts, timeline->host_count, sizeof *timeline->hosts,
+                sizeof timeline->hosts->id, id, 0);
+}
+
+const struct orr_timeline_communicator *
+orr_timeline_communicator(const struct orr_timeline *timeline, uint32_t id) {
+    return find(timeline->communicators, timeline->communicator_count,
+                sizeof *timeline->communicators, sizeof timeline->communicators->id, id, 0);
+}
+
+const struct orr_timeline_collective *orr_timeline_collective(const struct orr_timeline *timeline,
+                                                              uint64_t id) {
+    return find(timeline->collectives, timeline->collective_count, sizeof *timeline->collectives,
+                sizeof timeline->collectives->id, id, 1);
+}

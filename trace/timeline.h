@@ -175,5 +175,10 @@ const struct orr_timeline_stream *orr_timeline_stream(const struct orr_timeline 
                                                       uint32_t id);
 const struct orr_timeline_device *orr_timeline_device(const struct orr_timeline *timeline,
                                                       uint32_t id);
+const struct orr_timeline_host *orr_timeline_host(const struct orr_timeline *timeline, uint32_t id);
+const struct orr_timeline_communicator *
+orr_timeline_communicator(const struct orr_timeline *timeline, uint32_t id);
+const struct orr_timeline_collective *orr_timeline_collective(const struct orr_timeline *timeline,
+                                                              uint64_t id);
 
 #endif

@@ -1,0 +1,294 @@
+#include "trace/perfetto_internal.h"
+
+#include <assert.h>
+
+/* Index of a row that a look-up found, ORR__NO_INDEX if it found none. */
+#define INDEX_IN(rows, row) ((row) ? (size_t)((row) - (rows)) : ORR__NO_INDEX)
+
+size_t orr__command_index(const struct orr_timeline *timeline, uint64_t id) {
+    const struct orr_timeline_command *row = orr_timeline_command(timeline, id);
+    return INDEX_IN(timeline->commands, row);
+}
+
+size_t orr__device_index(const struct orr_timeline *timeline, uint32_t id) {
+    const struct orr_timeline_device *row = orr_timeline_device(timeline, id);
+    return INDEX_IN(timeline->devices, row);
+}
+
+size_t orr__stream_index(const struct orr_timeline *timeline, uint32_t id) {
+    const struct orr_timeline_stream *row = orr_timeline_stream(timeline, id);
+    return INDEX_IN(timeline->streams, row);
+}
+
+size_t orr__host_index(const struct orr_timeline *timeline, uint32_t id) {
+    const struct orr_timeline_host *row = orr_timeline_host(timeline, id);
+    return INDEX_IN(timeline->hosts, row);
+}
+
+enum orr_status orr__export_alloc(const struct orr__export *export, void *out_block, size_t count,
+                                  size_t size) {
+    void *block = count <= SIZE_MAX / size ? orr_memory_alloc(export->memory, count * size) : NULL;
+    memcpy(out_block, &block, sizeof block);
+    if (!block) {
+        return orr_error_set(export->error, ORR_NO_MEMORY, "%s: out of memory", export->path);
+    }
+    return ORR_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Time zero */
+
+struct span {
+    int64_t least, greatest;
+    bool any;
+};
+
+static void span_add(struct span *span, int64_t time_ns) {
+    if (time_ns == ORR_TIME_NONE) {
+        return;
+    }
+    span->least = !span->any || time_ns < span->least ? time_ns : span->least;
+    span->greatest = !span->any || time_ns > span->greatest ? time_ns : span->greatest;
+    span->any = true;
+}
+
+static struct span trace_span(const struct orr_timeline *timeline) {
+    struct span span = {0};
+    for (size_t i = 0; i < timeline->command_count; i++) {
+        const struct orr_timeline_command *command = &timeline->commands[i];
+        span_add(&span, command->enqueue_ns);
+        span_add(&span, command->enqueued_ns);
+        span_add(&span, command->start_ns);
+        span_add(&span, command->finish_ns);
+    }
+    for (size_t i = 0; i < timeline->sync_count; i++) {
+        span_add(&span, timeline->syncs[i].begin_ns);
+        span_add(&span, timeline->syncs[i].end_ns);
+    }
+    for (size_t i = 0; i < timeline->counter_count; i++) {
+        span_add(&span, timeline->counters[i].ts_ns);
+    }
+    return span;
+}
+
+static bool clock_is_virtual(const struct orr_timeline *timeline) {
+    for (size_t i = 0; i < timeline->meta_count; i++) {
+        if (strcmp(timeline->meta[i].key, "clock") == 0) {
+            return strcmp(timeline->meta[i].value, "virtual") == 0;
+        }
+    }
+    return false;
+}
+
+/* Chooses t0 and checks that every time fits behind it: above 2^52 ns readers that keep
+ * microseconds in a double lose nanoseconds. */
+static enum orr_status choose_zero(struct orr__export *export) {
+    const uint64_t limit = (uint64_t)1 << 52;
+    struct span trace = trace_span(export->timeline), all = trace;
+    for (size_t i = 0; i < export->phase_count; i++) {
+        span_add(&all, export->phases[i].begin_ns);
+        span_add(&all, export->phases[i].end_ns);
+    }
+    bool is_virtual = clock_is_virtual(export->timeline);
+    if (is_virtual && all.least < 0) {
+        return orr_error_set(export->error, ORR_INVALID,
+                             "%s: the trace has a time of %lld ns, but its clock is virtual and "
+                             "starts at 0",
+                             export->path, (long long)all.least);
+    }
+    export->t0_ns = is_virtual ? 0 : all.least;
+    if ((uint64_t)all.greatest - (uint64_t) export->t0_ns >= limit) {
+        return orr_error_set(export->error, ORR_INVALID,
+                             "%s: the trace reaches from %lld to %lld ns; readers are exact only "
+                             "below 2^52 ns (52 days)",
+                             export->path, (long long)export->t0_ns, (long long)all.greatest);
+    }
+    export->last_ns = trace.any ? trace.greatest - export->t0_ns : 0;
+    return ORR_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Names that must not stand alone */
+
+static size_t skip_digits_back(const char *name, size_t end) {
+    while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9') {
+        end--;
+    }
+    return end;
+}
+
+/* True if `name` ends in `before` + digits + `after`; digits may be none if `after` is "". */
+static bool ends_in_number(const char *name, const char *before, const char *after) {
+    size_t length = strlen(name), after_length = strlen(after), before_length = strlen(before);
+    if (length < after_length || strcmp(name + length - after_length, after) != 0) {
+        return false;
+    }
+    size_t digits = skip_digits_back(name, length - after_length);
+    return digits >= before_length &&
+           memcmp(name + digits - before_length, before, before_length) == 0;
+}
+
+/* Names that look like one of ours get the id behind them, so that all threads of a process differ
+ * as long as the names that stand alone do. */
+static bool is_reserved(const char *name) {
+    return name[0] == '\0' || strcmp(name, "phases") == 0 || strcmp(name, "findings") == 0 ||
+           ends_in_number(name, " marks", "") || ends_in_number(name, " graphs", "") ||
+           ends_in_number(name, " overlap ", "") || ends_in_number(name, " (host ", ")") ||
+           ends_in_number(name, " (stream ", ")");
+}
+
+static bool is_ours(const struct orr__lane *lane) {
+    return lane->kind == ORR__LANE_PHASES || lane->kind == ORR__LANE_FINDINGS;
+}
+
+static int compare_lane_names(const void *context, uint32_t a, uint32_t b) {
+    const struct orr__lane *lanes = context;
+    return orr_json_text_compare(lanes[a].name, lanes[b].name);
+}
+
+/* Marks lanes whose name is reserved or is that of another lane of the same process, as written. */
+static enum orr_status find_ambiguous(struct orr__export *export) {
+    size_t count = export->lane_count;
+    struct orr__sort_key *keys;
+    if (orr__export_alloc(export, &keys, 2 * count, sizeof *keys) != ORR_OK) {
+        return ORR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct orr__lane *lane = &export->lanes[i];
+        lane->ambiguous = !is_ours(lane) && is_reserved(lane->name);
+        keys[i] = (struct orr__sort_key){.key = lane->pid, .index = (uint32_t)i};
+    }
+    orr__sort_keys(keys, keys + count, count);
+    orr__sort_ties(keys, keys + count, count, compare_lane_names, export->lanes);
+    for (size_t i = 1; i < count; i++) {
+        uint32_t a = keys[i - 1].index, b = keys[i].index;
+        if (keys[i - 1].key == keys[i].key && compare_lane_names(export->lanes, a, b) == 0) {
+            export->lanes[a].ambiguous = !is_ours(&export->lanes[a]);
+            export->lanes[b].ambiguous = !is_ours(&export->lanes[b]);
+        }
+    }
+    orr_memory_free(export->memory, keys);
+    return ORR_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Lanes */
+
+/* Ids that are small, as ours are, show in pid and tid; otherwise the position does. */
+uint32_t orr__device_pid(const struct orr__export *export, size_t device) {
+    const struct orr_timeline *timeline = export->timeline;
+    bool small = timeline->devices[timeline->device_count - 1].id <= INT32_MAX - ORR__DEVICE_PID;
+    uint32_t number = small ? timeline->devices[device].id : (uint32_t)device;
+    return ORR__DEVICE_PID + number;
+}
+
+enum { LANES_OF_PROCESS_MAX = INT32_MAX / ORR__LANE_TIDS - 1 };
+
+static uint32_t lane_tid(size_t number) {
+    assert(number < LANES_OF_PROCESS_MAX);
+    return (uint32_t)(ORR__LANE_TIDS * (number + 1));
+}
+
+static struct orr__lane *add_lane(struct orr__export *export, enum orr__lane_kind kind,
+                                  uint32_t pid, uint32_t tid, const char *name) {
+    struct orr__lane *lane = &export->lanes[export->lane_count++];
+    *lane = (struct orr__lane){.kind = kind, .pid = pid, .tid = tid, .name = name};
+    return lane;
+}
+
+static enum orr_status add_hosts(struct orr__export *export) {
+    const struct orr_timeline *timeline = export->timeline;
+    size_t count = timeline->host_count;
+    if (count >= LANES_OF_PROCESS_MAX) {
+        return orr_error_set(export->error, ORR_UNSUPPORTED, "%s: %zu hosts, at most %d",
+                             export->path, count, LANES_OF_PROCESS_MAX);
+    }
+    bool small = count > 0 && timeline->hosts[count - 1].id < LANES_OF_PROCESS_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const struct orr_timeline_host *host = &timeline->hosts[i];
+        add_lane(export, ORR__LANE_HOST, ORR__HOSTS_PID, lane_tid(small ? host->id : i), host->name)
+            ->id = host->id;
+    }
+    return ORR_OK;
+}
+
+/* Adds the lanes of one device: streams[0, count) are its streams, by id. */
+static enum orr_status add_device(struct orr__export *export, size_t device,
+                                  const struct orr__sort_key *streams, size_t count) {
+    uint32_t pid = orr__device_pid(export, device), id = export->timeline->devices[device].id;
+    if (count >= LANES_OF_PROCESS_MAX) {
+        return orr_error_set(export->error, ORR_UNSUPPORTED,
+                             "%s: %zu streams on device %u, at most %d", export->path, count, id,
+                             LANES_OF_PROCESS_MAX);
+    }
+    export->device_lane[device] = (uint32_t) export->lane_count;
+    add_lane(export, ORR__LANE_PHASES, pid, 1, "phases")->id = id;
+    add_lane(export, ORR__LANE_FINDINGS, pid, 2, "findings")->id = id;
+    for (size_t i = 0; i < count; i++) {
+        const struct orr_timeline_stream *stream = &export->timeline->streams[streams[i].index];
+        export->stream_lane[streams[i].index] = (uint32_t) export->lane_count;
+        add_lane(export, ORR__LANE_STREAM, pid, lane_tid(i), stream->name)->id = stream->id;
+    }
+    return ORR_OK;
+}
+
+/* Streams by device; those without one get no lane. */
+static size_t sort_streams(struct orr__export *export, struct orr__sort_key *keys) {
+    const struct orr_timeline *timeline = export->timeline;
+    size_t count = 0;
+    for (size_t i = 0; i < timeline->stream_count; i++) {
+        size_t device = orr__device_index(timeline, timeline->streams[i].device);
+        export->stream_lane[i] = ORR__NO_SLICE;
+        if (device != ORR__NO_INDEX) {
+            keys[count++] = (struct orr__sort_key){.key = device, .index = (uint32_t)i};
+        }
+    }
+    orr__sort_keys(keys, keys + timeline->stream_count, count);
+    return count;
+}
+
+static enum orr_status add_devices(struct orr__export *export) {
+    const struct orr_timeline *timeline = export->timeline;
+    struct orr__sort_key *keys;
+    enum orr_status status =
+        orr__export_alloc(export, &keys, 2 * timeline->stream_count, sizeof *keys);
+    if (status != ORR_OK) {
+        return status;
+    }
+    size_t count = sort_streams(export, keys), begin = 0;
+    for (size_t device = 0; device < timeline->device_count && status == ORR_OK; device++) {
+        size_t end = begin;
+        while (end < count && keys[end].key == device) {
+            end++;
+        }
+        status = add_device(export, device, keys + begin, end - begin);
+        begin = end;
+    }
+    orr_memory_free(export->memory, keys);
+    return status;
+}
+
+enum orr_status orr__perfetto_lanes(struct orr__export *export) {
+    const struct orr_timeline *timeline = export->timeline;
+    const size_t limit = ((size_t)1 << 28) - 1; /* struct orr__item has 28 bits for a lane */
+    size_t lanes = timeline->host_count + timeline->stream_count + 2 * timeline->device_count;
+    enum orr_status status = choose_zero(export);
+    if (status == ORR_OK && lanes > limit) {
+        status = orr_error_set(export->error, ORR_UNSUPPORTED, "%s: more than %zu tracks",
+                               export->path, limit);
+    }
+    if (status == ORR_OK) {
+        status = orr__export_alloc(export, &export->lanes, lanes, sizeof *export->lanes);
+    }
+    if (status == ORR_OK) {
+        status = orr__export_alloc(export, &export->stream_lane, timeline->stream_count,
+                                   sizeof *export->stream_lane);
+    }
+    if (status == ORR_OK) {
+        status = orr__export_alloc(export, &export->device_lane, timeline->device_count,
+                                   sizeof *export->device_lane);
+    }
+    status = status == ORR_OK ? add_hosts(export) : status;
+    status = status == ORR_OK ? add_devices(export) : status;
+    return status == ORR_OK ? find_ambiguous(export) : status;
+}
