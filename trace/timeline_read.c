@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "trace/recovery_vfs.h"
 #include "trace/sqlite_file.h"
 #include "trace/sqlite_sink.h"
 #include "trace/timeline_texts.h"
@@ -700,17 +701,19 @@ static int defend(sqlite3 *db) {
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    return sqlite3_busy_timeout(db, BUSY_MS);
+    sqlite3_busy_timeout(db, BUSY_MS);
+    return sqlite3_exec(db, "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON", NULL, NULL,
+                        NULL);
 }
 
-static enum orr_status open_database(struct reader *reader) {
+static enum orr_status open_database(struct reader *reader, int flags, const char *vfs) {
     char path[PATH_MAX];
     int length =
         snprintf(path, sizeof path, "%s%s", reader->path[0] == ':' ? "./" : "", reader->path);
     if (length < 0 || (size_t)length >= sizeof path)
         return orr_error_set(reader->error, ORR_INVALID, "%s: the path is too long", reader->path);
-    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    int code = sqlite3_open_v2(path, &reader->db, flags, NULL);
+    flags |= SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    int code = sqlite3_open_v2(path, &reader->db, flags, vfs);
     unsigned char header[SQLITE_HEADER_BYTES] = {0};
     if (code == SQLITE_OK)
         code = orr__sqlite_read_header(reader->db, header);
@@ -720,14 +723,40 @@ static enum orr_status open_database(struct reader *reader) {
     return check_header(reader, header, bytes < sizeof header ? (size_t)bytes : sizeof header);
 }
 
+static int begin(sqlite3 *db) {
+    int code = defend(db);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(db, "BEGIN; SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
+    return code;
+}
+
+/* A killed run's: the journal has to be applied, which is done in memory. */
+static enum orr_status read_killed(struct reader *reader) {
+    struct orr__recovery_vfs vfs;
+    sqlite3_close(reader->db);
+    reader->db = NULL;
+    int code = orr__recovery_vfs_register(&vfs);
+    if (code != SQLITE_OK)
+        return fail_sqlite(reader, code);
+    enum orr_status status = open_database(reader, SQLITE_OPEN_READWRITE, vfs.name);
+    if (status == ORR_OK) {
+        code = begin(reader->db);
+        status = code == SQLITE_OK ? read_all(reader) : fail_sqlite(reader, code);
+    }
+    sqlite3_close(reader->db);
+    reader->db = NULL;
+    orr__recovery_vfs_unregister(&vfs);
+    return status;
+}
+
 static enum orr_status read_database(struct reader *reader) {
-    enum orr_status status = open_database(reader);
+    enum orr_status status = open_database(reader, SQLITE_OPEN_READONLY, NULL);
     if (status != ORR_OK)
         return status;
-    int code = defend(reader->db);
+    int code = begin(reader->db);
     if (code == SQLITE_OK)
-        code = sqlite3_exec(reader->db, "BEGIN; SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
-    return code == SQLITE_OK ? read_all(reader) : fail_sqlite(reader, code);
+        return read_all(reader);
+    return code == SQLITE_READONLY_ROLLBACK ? read_killed(reader) : fail_sqlite(reader, code);
 }
 
 enum orr_status orr_timeline_read(const char *path, const struct orr_memory *memory,
