@@ -7,14 +7,55 @@
  * walk this table, so adding a row adds the operator everywhere.
  *
  *     const struct orr_operator *op = orr_operator_find("matmul");
- *     struct orr_operand_info in[2] = {{ORR_DTYPE_BF16, x_shape}, {ORR_DTYPE_BF16, w_shape}}, out[1];
+ *     struct orr_operand_info in[2] = {{ORR_DTYPE_BF16, x_shape}, {ORR_DTYPE_BF16, w_shape}};
+ *     struct orr_operand_info out[1];
  *     struct orr_attributes attributes;
  *     orr_operator_defaults(op, &attributes);
  *     if (op->infer(in, 2, &attributes, out, &error) == ORR_OK)
  *         cost = op->cost(in, 2, &attributes, out);
  *
- * All tensors are dense and row-major. Sums are taken in f32 for f16 and bf16 operands (f64 for f64,
- * int64 for integers), in a fixed order, so that results do not depend on threads. GEMMs call OpenBLAS with one thread.
+ * All tensors are dense and row-major. Sums are taken in a fixed order, so that results do not
+ * depend on threads: matrix products in f32 for f16, bf16 and f32 operands (f64 for f64), other
+ * sums in f64, integers in int64 (wrapping around). A result is rounded once. Matrix products call
+ * OpenBLAS with one thread; see orr_gemm_single_thread in runtime/operators/gemm.h.
+ *
+ * The rows. [] = optional operand; attribute=default; an attribute without a default is required.
+ * Operands have equal dtypes unless said otherwise; "floats" are f64, f32, f16 and bf16.
+ *
+ *   matmul         x [..., m, k], weight [..., k, n]   transpose_a=false transpose_b=false; batch
+ *                  dimensions broadcast; numbers
+ *   linear         x [..., in], weight [out, in], [bias [out]]; floats
+ *   add sub mul div maximum    x, y, broadcast by numpy's rule; numbers (div: floats)
+ *   relu neg       x; numbers
+ *   gelu silu exp tanh sqrt    x; floats. gelu is the erf form
+ *   scale          x    alpha; floats
+ *   dropout        x    p=0.5 seed=0 global_shape=[] starts=[]; floats
+ *   softmax        x; floats; along the last dimension, like the two below
+ *   layernorm      x, [weight], [bias]    eps=1e-5
+ *   rmsnorm        x, [weight]    eps=1e-5
+ *   rope           x [..., s, d]    offset=0 theta=10000; half-split pairs
+ *   sdpa           q [b, h, s, d], k [b, hkv, t, d], v [b, hkv, t, dv]    causal=false scale=0
+ *                  (0: 1/sqrt(d)); h a multiple of hkv; causal: query i sees keys 0 .. i + t - s
+ *   sum mean max argmax    x    dim=ORR_DIM_ALL keepdim=false; argmax is i64, sum of integers too
+ *   embedding      indices (i32 or i64) [...], weight [rows, width] of floats
+ *   cross_entropy  logits [n, classes] of floats, targets (i32 or i64) [n] -> mean, f32 (f64 for
+ *                  f64)
+ *   cast           x    dtype
+ *   transpose      x    perm=[] (empty: the last two change places)
+ *   slice          x    starts=[] ends=[]; shorter lists leave the rest whole, negative ones count
+ *                  from the end, an end of INT64_MAX is the end
+ *   concat         x, ... up to 16    dim=0
+ *   reshape        x    shape (one -1 allowed)
+ *   zeros ones     shape dtype=f32
+ *   full           shape dtype=f32 value
+ *   arange         start=0 end step=1 dtype=i64
+ *   rand randn     shape dtype=f32 seed=0 global_shape=[] starts=[]; uniform in [0, 1), and normal.
+ *                  An element depends on the seed and its index only, the same on every machine.
+ *                  With both lists, the part at `starts` of a tensor of global_shape: shards of
+ *                  ranks are the parts of one tensor. The same holds for dropout's mask.
+ *
+ * A result may not overlap an operand, except that a pointwise operator may write over an operand
+ * of the result's shape.
  *
  * Threads: the table is constant; `compute` is safe from any thread on distinct results. */
 #ifndef ORR_RUNTIME_OPERATOR_H
@@ -79,14 +120,14 @@ struct orr_attributes {
 /* How an operator's traffic and fusion behave. */
 enum orr_operator_class {
     ORR_OPERATOR_GEMM,      /* matmul, linear: epilogues may be fused into it */
-    ORR_OPERATOR_POINTWISE, /* result element i needs operand elements i only: chains may be fused */
+    ORR_OPERATOR_POINTWISE, /* result element i needs operand elements i only: chains are fused */
     ORR_OPERATOR_NORM,      /* softmax, layernorm, rmsnorm: along the last dimension */
     ORR_OPERATOR_REDUCTION,
     ORR_OPERATOR_ATTENTION,
     ORR_OPERATOR_GATHER, /* embedding, cross-entropy: data-dependent reads */
     ORR_OPERATOR_MOVE,   /* cast, transpose, slice, concat: no arithmetic */
     ORR_OPERATOR_ALIAS,  /* reshape: the result is the operand's memory; no kernel, no cost */
-    ORR_OPERATOR_SOURCE /* zeros, full, arange, randn: no operands; attributes give shape and dtype */
+    ORR_OPERATOR_SOURCE, /* zeros, full, arange, randn: shape and dtype are attributes */
 };
 
 struct orr_operator {
@@ -94,8 +135,7 @@ struct orr_operator {
     enum orr_operator_class class;
     int inputs_min, inputs_max;
     int outputs;
-    const char *const *
-        input_names; /* inputs_max names, for messages: "x", "weight", "bias"; concat repeats one */
+    const char *const *input_names;              /* inputs_max names, for messages: "x", "weight" */
     const struct orr_attribute_spec *attributes; /* ends with a NULL name */
 
     /* Shapes and dtypes of the results. ORR_INVALID names the operator, the operands with their

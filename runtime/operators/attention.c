@@ -1,0 +1,393 @@
+/* rope and sdpa.
+ *
+ * rope rotates pairs (i, i + d/2) of the last dimension by the angle position * theta^(-2i/d): the
+ * half-split layout of Llama implementations (rotate_half in Hugging Face transformers'
+ * modeling_llama.py; Su et al., "RoFormer", 2021, has the interleaved one). x is [..., s, d]; row
+ * r has the position offset + r. Angles, sines and cosines are taken in f64.
+ *
+ * sdpa is softmax(scale q k^T) v with grouped-query heads: query head i reads key-value head
+ * i / (h / hkv). With `causal`, query i sees keys 0 .. i + t - s: the queries are the last s of t
+ * positions, so that a decode step (s = 1) sees all keys.
+ *
+ * Cost.
+ *   rope: 3 FLOPs for each element (two multiplications and an addition); sines and cosines, which
+ *   depend on the position only, are left out. x once, the result once.
+ *   sdpa: FLOPs of the two products, 2 b h s t (d + dv), so 4 b h s t d when v is as wide as q
+ *   (Dao, "FlashAttention-2", 2023, section 4.1, counts so and halves it with a causal mask;
+ *   softmax is left out). Causal: half of the s x s square at the end is masked, so s t becomes
+ *   s t - s^2 / 2: exactly half when s = t, and nearly all of it in a decode step. Bytes: q, k and
+ *   v once, the result once; scores stay on the chip. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "runtime/operators/gemm_internal.h"
+#include "runtime/operators/operators_internal.h"
+#include "runtime/operators/rows_internal.h"
+
+/* ---- rope ---- */
+
+enum { ROPE_OFFSET, ROPE_THETA };
+
+static enum orr_status infer_rope(const struct orr_operand_info *inputs, int input_count,
+                                  const struct orr_attributes *attributes,
+                                  struct orr_operand_info *out_outputs, struct orr_error *error) {
+    const struct orr_operator *op = &orr__operator_rope;
+    enum orr_status status = orr__check_operands(op, inputs, input_count, ORR__FLOATS, error);
+    if (status != ORR_OK)
+        return status;
+    const struct orr_shape *x = &inputs[0].shape;
+    if (x->rank < 2 || x->dims[x->rank - 1] % 2 != 0)
+        return orr__refuse(op, inputs, input_count, error, "expected x [..., s, d] with an even d");
+    double theta = attributes->values[ROPE_THETA].real;
+    if (!(theta > 0))
+        return orr__refuse(op, inputs, input_count, error, "theta is %g, expected more than 0",
+                           theta);
+    out_outputs[0] = inputs[0];
+    return ORR_OK;
+}
+
+static struct orr_cost cost_rope(const struct orr_operand_info *inputs, int input_count,
+                                 const struct orr_attributes *attributes,
+                                 const struct orr_operand_info *outputs) {
+    (void)input_count;
+    (void)attributes;
+    return (struct orr_cost){
+        .flops = orr__times(3, (uint64_t)orr_shape_count(&outputs[0].shape)),
+        .bytes_read = orr__bytes(&inputs[0]),
+        .bytes_written = orr__bytes(&outputs[0]),
+        .unit = ORR_UNIT_VECTOR,
+    };
+}
+
+/* cosines[i] and sines[i], i < half, of one position. */
+static void rope_angles(double position, const double *frequencies, int64_t half, double *cosines,
+                        double *sines) {
+    for (int64_t i = 0; i < half; i++) {
+        cosines[i] = cos(position * frequencies[i]);
+        sines[i] = sin(position * frequencies[i]);
+    }
+}
+
+#define ROTATE(name, type)                                                                         \
+    static void name(type *row, int64_t half, const double *cosines, const double *sines) {        \
+        for (int64_t i = 0; i < half; i++) {                                                       \
+            type a = row[i], b = row[i + half], c = (type)cosines[i], s = (type)sines[i];          \
+            row[i] = a * c - b * s;                                                                \
+            row[i + half] = b * c + a * s;                                                         \
+        }                                                                                          \
+    }
+ROTATE(rotate_f32, float)
+ROTATE(rotate_f64, double)
+
+static void rotate_row(enum orr_dtype dtype, const char *from, char *to, int64_t half,
+                       const double *cosines, const double *sines, void *row) {
+    enum orr_dtype compute = dtype == ORR_DTYPE_F64 ? ORR_DTYPE_F64 : ORR_DTYPE_F32;
+    orr_dtype_convert(compute, row, dtype, from, (size_t)half * 2);
+    if (compute == ORR_DTYPE_F64)
+        rotate_f64(row, half, cosines, sines);
+    else
+        rotate_f32(row, half, cosines, sines);
+    orr_dtype_convert(dtype, to, compute, row, (size_t)half * 2);
+}
+
+static enum orr_status compute_rope(const struct orr_tensor_view *inputs, int input_count,
+                                    const struct orr_attributes *attributes,
+                                    const struct orr_tensor_view *outputs,
+                                    const struct orr_memory *memory, struct orr_error *error) {
+    (void)input_count;
+    const struct orr_shape *shape = &inputs[0].shape;
+    if (orr_shape_count(shape) == 0)
+        return ORR_OK;
+    int64_t half = shape->dims[shape->rank - 1] / 2, positions = shape->dims[shape->rank - 2];
+    int64_t outer = orr__dims_product(shape, 0, shape->rank - 2);
+    size_t bytes = (size_t)half * 5 * sizeof(double);
+    double *frequencies = orr_memory_resize(memory, NULL, bytes);
+    if (!frequencies)
+        return orr__no_scratch(&orr__operator_rope, bytes, error);
+    double *cosines = frequencies + half, *sines = cosines + half, *row = sines + half;
+    for (int64_t i = 0; i < half; i++)
+        frequencies[i] =
+            pow(attributes->values[ROPE_THETA].real, -(double)(2 * i) / (double)(2 * half));
+    size_t row_bytes = (size_t)half * 2 * orr_dtype_size(inputs[0].dtype);
+    for (int64_t p = 0; p < positions; p++) {
+        double position = (double)attributes->values[ROPE_OFFSET].integer + (double)p;
+        rope_angles(position, frequencies, half, cosines, sines);
+        for (int64_t i = 0; i < outer; i++) {
+            size_t at = (size_t)(i * positions + p) * row_bytes;
+            rotate_row(inputs[0].dtype, (const char *)inputs[0].data + at,
+                       (char *)outputs[0].data + at, half, cosines, sines, row);
+        }
+    }
+    orr_memory_free(memory, frequencies);
+    return ORR_OK;
+}
+
+static const char *const rope_names[] = {"x"};
+static const struct orr_attribute_spec rope_attributes[] = {
+    [ROPE_OFFSET] = {.name = "offset", .kind = ORR_ATTRIBUTE_INT},
+    [ROPE_THETA] = {.name = "theta", .kind = ORR_ATTRIBUTE_REAL, .real = 10000},
+    {.name = NULL},
+};
+
+const struct orr_operator orr__operator_rope = {
+    .name = "rope",
+    .class = ORR_OPERATOR_ATTENTION,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .input_names = rope_names,
+    .attributes = rope_attributes,
+    .infer = infer_rope,
+    .cost = cost_rope,
+    .compute = compute_rope,
+};
+
+/* ---- sdpa ---- */
+
+enum { SDPA_CAUSAL, SDPA_SCALE };
+enum { QUERY_ROWS = 64 }; /* rows of scores held at a time */
+
+/* q [b, h, s, d], k [b, hkv, t, d], v [b, hkv, t, dv] -> [b, h, s, dv] */
+struct attention {
+    int64_t b, h, hkv, s, t, d, dv;
+    bool causal;
+    double scale;
+};
+
+static struct attention attention_of(const struct orr_shape *q, const struct orr_shape *k,
+                                     const struct orr_shape *v,
+                                     const struct orr_attributes *attributes) {
+    struct attention shape = {
+        .b = q->dims[0],
+        .h = q->dims[1],
+        .hkv = k->dims[1],
+        .s = q->dims[2],
+        .t = k->dims[2],
+        .d = q->dims[3],
+        .dv = v->dims[3],
+        .causal = attributes->values[SDPA_CAUSAL].integer != 0,
+        .scale = attributes->values[SDPA_SCALE].real,
+    };
+    if (shape.scale == 0)
+        shape.scale = 1 / sqrt((double)shape.d);
+    return shape;
+}
+
+static enum orr_status check_sdpa(const struct orr_operand_info *inputs, int input_count,
+                                  const struct attention *shape, struct orr_error *error) {
+    const struct orr_operator *op = &orr__operator_sdpa;
+    const struct orr_shape *k = &inputs[1].shape, *v = &inputs[2].shape;
+    if (k->dims[0] != shape->b || v->dims[0] != shape->b)
+        return orr__refuse(op, inputs, input_count, error, "batch dimensions differ");
+    if (v->dims[1] != shape->hkv || v->dims[2] != shape->t)
+        return orr__refuse(op, inputs, input_count, error,
+                           "k and v must have the same heads and the same length");
+    if (k->dims[3] != shape->d)
+        return orr__refuse(op, inputs, input_count, error,
+                           "last dimensions %" PRId64 " of q and %" PRId64 " of k differ", shape->d,
+                           k->dims[3]);
+    if (shape->hkv == 0 || shape->h % shape->hkv != 0)
+        return orr__refuse(op, inputs, input_count, error,
+                           "%" PRId64 " query heads are not a multiple of %" PRId64
+                           " key-value heads",
+                           shape->h, shape->hkv);
+    if (shape->t == 0 || shape->d == 0)
+        return orr__refuse(op, inputs, input_count, error, "no keys, or keys without elements");
+    if (shape->causal && shape->s > shape->t)
+        return orr__refuse(op, inputs, input_count, error,
+                           "causal with more queries than keys: %" PRId64 " and %" PRId64, shape->s,
+                           shape->t);
+    if (shape->t > INT32_MAX || shape->d > INT32_MAX || shape->dv > INT32_MAX)
+        return orr__refuse(op, inputs, input_count, error, "a dimension is larger than 2^31 - 1");
+    return ORR_OK;
+}
+
+static enum orr_status infer_sdpa(const struct orr_operand_info *inputs, int input_count,
+                                  const struct orr_attributes *attributes,
+                                  struct orr_operand_info *out_outputs, struct orr_error *error) {
+    const struct orr_operator *op = &orr__operator_sdpa;
+    enum orr_status status = orr__check_same_dtype(op, inputs, input_count, ORR__FLOATS, error);
+    if (status != ORR_OK)
+        return status;
+    for (int i = 0; i < 3; i++)
+        if (inputs[i].shape.rank != 4)
+            return orr__refuse(op, inputs, input_count, error,
+                               "expected q [b, h, s, d], k [b, hkv, t, d] and v [b, hkv, t, dv]");
+    struct attention shape =
+        attention_of(&inputs[0].shape, &inputs[1].shape, &inputs[2].shape, attributes);
+    status = check_sdpa(inputs, input_count, &shape, error);
+    if (status != ORR_OK)
+        return status;
+    struct orr_operand_info result = inputs[0];
+    result.shape.dims[3] = shape.dv;
+    status = orr__check_result(op, inputs, input_count, &result, error);
+    if (status == ORR_OK)
+        out_outputs[0] = result;
+    return status;
+}
+
+static struct orr_cost cost_sdpa(const struct orr_operand_info *inputs, int input_count,
+                                 const struct orr_attributes *attributes,
+                                 const struct orr_operand_info *outputs) {
+    (void)input_count;
+    struct attention shape =
+        attention_of(&inputs[0].shape, &inputs[1].shape, &inputs[2].shape, attributes);
+    uint64_t s = (uint64_t)shape.s, twice_pairs = orr__times(2 * s, (uint64_t)shape.t);
+    if (shape.causal && twice_pairs != UINT64_MAX)
+        twice_pairs -= orr__times(s, s);
+    uint64_t heads = (uint64_t)shape.b * (uint64_t)shape.h;
+    return (struct orr_cost){
+        .flops = orr__times(orr__times(heads, (uint64_t)(shape.d + shape.dv)), twice_pairs),
+        .bytes_read = orr__bytes(&inputs[0]) + orr__bytes(&inputs[1]) + orr__bytes(&inputs[2]),
+        .bytes_written = orr__bytes(&outputs[0]),
+        .unit = ORR_UNIT_MATRIX,
+    };
+}
+
+/* Scratch in the type of the arithmetic, f32 or f64. */
+struct attention_scratch {
+    enum orr_dtype compute;
+    char *q, *k, *v, *scores, *out;
+};
+
+static void softmax_scores(const struct attention *shape, const struct attention_scratch *scratch,
+                           int64_t query, int64_t row, int64_t seen) {
+    int64_t visible = shape->causal ? query + shape->t - shape->s + 1 : shape->t;
+    if (scratch->compute == ORR_DTYPE_F64) {
+        double *scores = (double *)(void *)scratch->scores + row * seen;
+        double sum = orr__row_exp_f64(scores, visible, shape->scale);
+        for (int64_t j = 0; j < seen; j++)
+            scores[j] = j < visible ? scores[j] / sum : 0;
+        return;
+    }
+    float *scores = (float *)(void *)scratch->scores + row * seen;
+    float factor = (float)(1 / orr__row_exp_f32(scores, visible, (float)shape->scale));
+    for (int64_t j = 0; j < seen; j++)
+        scores[j] = j < visible ? scores[j] * factor : 0;
+}
+
+static void panel_run(enum orr_dtype compute, const struct orr__panel *panel) {
+    if (compute == ORR_DTYPE_F64)
+        orr__panel_f64(panel);
+    else
+        orr__panel_f32(panel);
+}
+
+/* Queries first .. first + rows - 1 of one head; k and v are in scratch already. */
+static void attend(const struct attention *shape, const struct attention_scratch *scratch,
+                   int64_t first, int64_t rows) {
+    int64_t seen = shape->causal ? first + rows + shape->t - shape->s : shape->t;
+    struct orr__panel scores = {
+        .transpose_b = true,
+        .m = rows,
+        .n = seen,
+        .k = shape->d,
+        .a = scratch->q,
+        .b = scratch->k,
+        .lda = shape->d,
+        .ldb = shape->d,
+        .ldc = seen,
+        .c = scratch->scores,
+    };
+    panel_run(scratch->compute, &scores);
+    for (int64_t i = 0; i < rows; i++)
+        softmax_scores(shape, scratch, first + i, i, seen);
+    struct orr__panel result = {
+        .m = rows,
+        .n = shape->dv,
+        .k = seen,
+        .a = scratch->scores,
+        .b = scratch->v,
+        .lda = seen,
+        .ldb = shape->dv,
+        .ldc = shape->dv,
+        .c = scratch->out,
+    };
+    panel_run(scratch->compute, &result);
+}
+
+/* All queries of head `head` (counted over the batch). */
+static void attend_head(const struct attention *shape, const struct attention_scratch *scratch,
+                        const struct orr_tensor_view *q, const struct orr_tensor_view *out,
+                        int64_t head) {
+    size_t size = orr_dtype_size(q->dtype);
+    for (int64_t first = 0; first < shape->s; first += QUERY_ROWS) {
+        int64_t rows = shape->s - first < QUERY_ROWS ? shape->s - first : QUERY_ROWS;
+        int64_t row = head * shape->s + first;
+        orr_dtype_convert(scratch->compute, scratch->q, q->dtype,
+                          (const char *)q->data + (size_t)(row * shape->d) * size,
+                          (size_t)(rows * shape->d));
+        attend(shape, scratch, first, rows);
+        orr_dtype_convert(out->dtype, (char *)out->data + (size_t)(row * shape->dv) * size,
+                          scratch->compute, scratch->out, (size_t)(rows * shape->dv));
+    }
+}
+
+/* Divides one block among the parts of a scratch; with NULL, only counts bytes. */
+static size_t divide_scratch(const struct attention *shape, char *block,
+                             struct attention_scratch *scratch) {
+    size_t size = orr_dtype_size(scratch->compute), used = 0;
+    int64_t rows = shape->s < QUERY_ROWS ? shape->s : QUERY_ROWS;
+    char **parts[] = {&scratch->q, &scratch->k, &scratch->v, &scratch->scores, &scratch->out};
+    int64_t counts[] = {rows * shape->d, shape->t * shape->d, shape->t * shape->dv, rows * shape->t,
+                        rows * shape->dv};
+    for (int i = 0; i < 5; i++) {
+        *parts[i] = block ? block + used : NULL;
+        used += (size_t)counts[i] * size;
+    }
+    return used;
+}
+
+static enum orr_status compute_sdpa(const struct orr_tensor_view *inputs, int input_count,
+                                    const struct orr_attributes *attributes,
+                                    const struct orr_tensor_view *outputs,
+                                    const struct orr_memory *memory, struct orr_error *error) {
+    (void)input_count;
+    if (orr_shape_count(&outputs[0].shape) == 0)
+        return ORR_OK;
+    struct attention shape =
+        attention_of(&inputs[0].shape, &inputs[1].shape, &inputs[2].shape, attributes);
+    enum orr_dtype dtype = inputs[0].dtype;
+    struct attention_scratch scratch = {.compute =
+                                            dtype == ORR_DTYPE_F64 ? ORR_DTYPE_F64 : ORR_DTYPE_F32};
+    size_t bytes = divide_scratch(&shape, NULL, &scratch), size = orr_dtype_size(dtype);
+    char *block = orr_memory_resize(memory, NULL, bytes);
+    if (!block)
+        return orr__no_scratch(&orr__operator_sdpa, bytes, error);
+    divide_scratch(&shape, block, &scratch);
+    int64_t group = shape.h / shape.hkv;
+    for (int64_t kv = 0; kv < shape.b * shape.hkv; kv++) {
+        int64_t key_row = kv * shape.t;
+        orr_dtype_convert(scratch.compute, scratch.k, dtype,
+                          (const char *)inputs[1].data + (size_t)(key_row * shape.d) * size,
+                          (size_t)(shape.t * shape.d));
+        orr_dtype_convert(scratch.compute, scratch.v, dtype,
+                          (const char *)inputs[2].data + (size_t)(key_row * shape.dv) * size,
+                          (size_t)(shape.t * shape.dv));
+        /* Heads kv * group .. of the batch-flattened queries: h = hkv * group. */
+        for (int64_t i = 0; i < group; i++)
+            attend_head(&shape, &scratch, &inputs[0], &outputs[0], kv * group + i);
+    }
+    orr_memory_free(memory, block);
+    return ORR_OK;
+}
+
+static const char *const sdpa_names[] = {"q", "k", "v"};
+static const struct orr_attribute_spec sdpa_attributes[] = {
+    [SDPA_CAUSAL] = {.name = "causal", .kind = ORR_ATTRIBUTE_BOOL},
+    [SDPA_SCALE] = {.name = "scale", .kind = ORR_ATTRIBUTE_REAL}, /* 0: 1 / sqrt(d) */
+    {.name = NULL},
+};
+
+const struct orr_operator orr__operator_sdpa = {
+    .name = "sdpa",
+    .class = ORR_OPERATOR_ATTENTION,
+    .inputs_min = 3,
+    .inputs_max = 3,
+    .outputs = 1,
+    .input_names = sdpa_names,
+    .attributes = sdpa_attributes,
+    .infer = infer_sdpa,
+    .cost = cost_sdpa,
+    .compute = compute_sdpa,
+};

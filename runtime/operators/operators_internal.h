@@ -1,0 +1,133 @@
+/* What the operator files share: the list of rows, checks with their messages, cost helpers.
+ *
+ * One file here holds one subject. A row's functions get no pointer to their row, so each names it:
+ * orr__operator_<name>. To add an operator, write its row and put its name in the list below.
+ *
+ * Threads: pure functions and constants. */
+#ifndef ORR_RUNTIME_OPERATORS_INTERNAL_H
+#define ORR_RUNTIME_OPERATORS_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/operator.h"
+
+/* The order of the table. */
+#define ORR__OPERATOR_LIST(X)                                                                      \
+    X(matmul)                                                                                      \
+    X(linear)                                                                                      \
+    X(add)                                                                                         \
+    X(sub)                                                                                         \
+    X(mul)                                                                                         \
+    X(div)                                                                                         \
+    X(maximum)                                                                                     \
+    X(relu)                                                                                        \
+    X(gelu)                                                                                        \
+    X(silu)                                                                                        \
+    X(exp)                                                                                         \
+    X(tanh)                                                                                        \
+    X(neg)                                                                                         \
+    X(scale)                                                                                       \
+    X(sqrt)                                                                                        \
+    X(dropout)                                                                                     \
+    X(softmax)                                                                                     \
+    X(layernorm)                                                                                   \
+    X(rmsnorm)                                                                                     \
+    X(rope)                                                                                        \
+    X(sdpa)                                                                                        \
+    X(sum)                                                                                         \
+    X(mean)                                                                                        \
+    X(max)                                                                                         \
+    X(argmax)                                                                                      \
+    X(embedding)                                                                                   \
+    X(cross_entropy)                                                                               \
+    X(cast)                                                                                        \
+    X(transpose)                                                                                   \
+    X(slice)                                                                                       \
+    X(concat)                                                                                      \
+    X(reshape)                                                                                     \
+    X(zeros)                                                                                       \
+    X(ones)                                                                                        \
+    X(full)                                                                                        \
+    X(arange)                                                                                      \
+    X(rand)                                                                                        \
+    X(randn)
+
+#define ORR__OPERATOR_DECLARE(name) extern const struct orr_operator orr__operator_##name;
+ORR__OPERATOR_LIST(ORR__OPERATOR_DECLARE)
+#undef ORR__OPERATOR_DECLARE
+
+/* Sets of dtypes, one bit each. */
+enum {
+    ORR__FLOATS =
+        1 << ORR_DTYPE_F64 | 1 << ORR_DTYPE_F32 | 1 << ORR_DTYPE_F16 | 1 << ORR_DTYPE_BF16,
+    ORR__INTEGERS = 1 << ORR_DTYPE_I32 | 1 << ORR_DTYPE_I64,
+    ORR__NUMBERS = ORR__FLOATS | ORR__INTEGERS,
+    ORR__ANY = ORR__NUMBERS | 1 << ORR_DTYPE_BOOL
+};
+
+/* Fails with ORR_INVALID and the text "name: x [2, 3] f32 and y [4] f32: <what is wrong>". */
+enum orr_status orr__refuse(const struct orr_operator *op, const struct orr_operand_info *inputs,
+                            int input_count, struct orr_error *error, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Checks the number of operands, that each shape is sound, and that each dtype is in the set. */
+enum orr_status orr__check_operands(const struct orr_operator *op,
+                                    const struct orr_operand_info *inputs, int input_count,
+                                    unsigned dtypes, struct orr_error *error) ORR_MUST_CHECK;
+
+/* The same, and that all dtypes are equal. */
+enum orr_status orr__check_same_dtype(const struct orr_operator *op,
+                                      const struct orr_operand_info *inputs, int input_count,
+                                      unsigned dtypes, struct orr_error *error) ORR_MUST_CHECK;
+
+/* Checks that a result's size fits in int64. */
+enum orr_status orr__check_result(const struct orr_operator *op,
+                                  const struct orr_operand_info *inputs, int input_count,
+                                  const struct orr_operand_info *result,
+                                  struct orr_error *error) ORR_MUST_CHECK;
+
+/* Turns a dimension given as -rank .. rank-1 into 0 .. rank-1. */
+enum orr_status orr__check_dim(const struct orr_operator *op, const struct orr_operand_info *inputs,
+                               int input_count, int64_t dim, int rank, int *out_dim,
+                               struct orr_error *error) ORR_MUST_CHECK;
+
+/* The failure of a scratch allocation of `size` bytes. */
+enum orr_status orr__no_scratch(const struct orr_operator *op, size_t size,
+                                struct orr_error *error);
+
+/* Shape and dtype of a view. */
+struct orr_operand_info orr__info(const struct orr_tensor_view *view);
+
+/* Bytes of an operand. */
+uint64_t orr__bytes(const struct orr_operand_info *info);
+
+/* Product that stops at UINT64_MAX. */
+uint64_t orr__times(uint64_t a, uint64_t b);
+
+/* Adds an operand's bytes to a cost: to bytes_broadcast if it has fewer elements than the result,
+ * else to bytes_read. */
+void orr__charge_operand(struct orr_cost *cost, const struct orr_operand_info *operand,
+                         const struct orr_operand_info *result);
+
+/* Product of dims[from] .. dims[to - 1]. */
+int64_t orr__dims_product(const struct orr_shape *shape, int from, int to);
+
+/* An array as dimensions and strides in elements, walked in row-major order. */
+struct orr__strided {
+    int rank;
+    int64_t dims[ORR_RANK_MAX];
+    int64_t strides[ORR_RANK_MAX];
+};
+
+/* Row-major strides of a dense array. */
+void orr__dense_strides(const struct orr_shape *shape, int64_t *out_strides);
+
+/* Drops dimensions of size 1 and joins neighbours that are one run, without changing the order of
+ * elements. An array with a dimension of 0 keeps it. */
+void orr__strided_merge(struct orr__strided *array);
+
+/* Offset in elements of the element with row-major index `index`; coordinates go to `out_at`. */
+int64_t orr__strided_seek(const struct orr__strided *array, int64_t index, int64_t *out_at);
+
+#endif
