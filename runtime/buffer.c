@@ -1,0 +1,701 @@
+/* Buffers: blocks of the devices' allocators with memory of the backend behind them.
+ *
+ *     live --free--> block back in the pool at once; the struct stays while commands use it
+ *         \--free, other streams recorded--> deferred: block held until their work has retired
+ *
+ * What a block had to wait for is kept in its segment's history until the bytes are handed out
+ * again: then it becomes an edge of the trace, because that is why the new owner may use them. */
+#include "runtime/buffer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/runtime_internal.h"
+
+enum { LARGEST_SHOWN = 5 };
+
+static struct orr__device *device_of(const struct orr_buffer *buffer) {
+    return &buffer->runtime->devices[buffer->device];
+}
+
+static const char *text_of(const struct orr_runtime *runtime, uint32_t name) {
+    return orr_names_text(runtime->names, name);
+}
+
+/* --- structs of buffers: pooled, so that a stale handle is recognised as long as possible --- */
+
+static struct orr_buffer *new_buffer(struct orr_runtime *runtime) {
+    struct orr_buffer *buffer = runtime->buffer_pool;
+    if (buffer)
+        runtime->buffer_pool = buffer->next;
+    else
+        buffer = orr_memory_alloc(runtime->memory, sizeof *buffer);
+    if (buffer)
+        *buffer = (struct orr_buffer){.runtime = runtime};
+    return buffer;
+}
+
+static void pool_buffer(struct orr_buffer *buffer) {
+    assert(!buffer->live && buffer->users == 0 && !buffer->uses);
+    buffer->next = buffer->runtime->buffer_pool;
+    buffer->runtime->buffer_pool = buffer;
+}
+
+static struct orr_buffer **list_of(const struct orr_buffer *buffer) {
+    return buffer->stream ? &device_of(buffer)->buffers : &buffer->runtime->host_buffers;
+}
+
+static void link_buffer(struct orr_buffer *buffer) {
+    struct orr_buffer **list = list_of(buffer);
+    buffer->live = true;
+    buffer->next = *list;
+    if (buffer->next)
+        buffer->next->previous = buffer;
+    *list = buffer;
+}
+
+static void unlink_buffer(struct orr_buffer *buffer) {
+    buffer->live = false;
+    if (buffer->previous)
+        buffer->previous->next = buffer->next;
+    else
+        *list_of(buffer) = buffer->next;
+    if (buffer->next)
+        buffer->next->previous = buffer->previous;
+    buffer->previous = NULL;
+    buffer->next = NULL;
+}
+
+static void free_uses(struct orr_runtime *runtime, struct orr__use *use) {
+    while (use) {
+        struct orr__use *next = use->next;
+        orr_memory_free(runtime->memory, use);
+        use = next;
+    }
+}
+
+/* --- freed blocks --- */
+
+/* The block goes back to its pool; the struct stays, and counts in the segment, while in use. */
+static void hand_back(struct orr_buffer *buffer) {
+    struct orr__block *block = buffer->block;
+    struct orr__segment *segment = block->segment;
+    /* With users left, what the stream holds by now covers them: its own commands, and others that
+     * it was made to wait for. */
+    if (buffer->users > 0 && block->busy_seq < buffer->stream->last.seq)
+        block->busy_seq = buffer->stream->last.seq;
+    orr__block_put(block);
+    buffer->block = NULL;
+    if (buffer->users == 0) {
+        pool_buffer(buffer);
+        return;
+    }
+    buffer->segment = segment;
+    segment->pending++;
+}
+
+static bool uses_retired(const struct orr_buffer *buffer) {
+    for (const struct orr__use *use = buffer->uses; use; use = use->next)
+        if (!orr__point_retired(buffer->runtime, use->point))
+            return false;
+    return true;
+}
+
+/* Uses become history of the segment: an edge for whoever gets the bytes next. */
+static void move_uses(struct orr_buffer *buffer) {
+    struct orr__segment *segment = buffer->block->segment;
+    while (buffer->uses) {
+        struct orr__use *use = buffer->uses;
+        buffer->uses = use->next;
+        use->offset = buffer->block->offset;
+        use->bytes = buffer->block->bytes;
+        use->next = segment->history;
+        segment->history = use;
+    }
+}
+
+/* Hands back what other streams are done with. Asks the backend first what has retired by now. */
+static void settle_deferred(struct orr_runtime *runtime, struct orr__device *device) {
+    if (!device->deferred)
+        return;
+    runtime->verbs->poll(runtime->backend);
+    struct orr_buffer **link = &device->deferred;
+    while (*link) {
+        struct orr_buffer *buffer = *link;
+        if (!uses_retired(buffer)) {
+            link = &buffer->next;
+            continue;
+        }
+        *link = buffer->next;
+        buffer->next = NULL;
+        move_uses(buffer);
+        hand_back(buffer);
+    }
+    device->deferred_end = link;
+}
+
+static void defer(struct orr__device *device, struct orr_buffer *buffer) {
+    for (struct orr__use *use = buffer->uses; use; use = use->next)
+        use->point = use->stream->last;
+    orr__block_hold(buffer->block);
+    *device->deferred_end = buffer;
+    device->deferred_end = &buffer->next;
+}
+
+/* Called by the retire callback, so it must not call the backend. */
+void orr__buffer_unused(struct orr_buffer *buffer) {
+    if (buffer->block)
+        return; /* deferred */
+    if (buffer->segment) {
+        assert(buffer->segment->pending > 0);
+        buffer->segment->pending--;
+        buffer->segment = NULL;
+        pool_buffer(buffer);
+        return;
+    }
+    assert(!buffer->stream);
+    buffer->next = buffer->runtime->doomed;
+    buffer->runtime->doomed = buffer;
+}
+
+static void bury_doomed(struct orr_runtime *runtime) {
+    while (runtime->doomed) {
+        struct orr_buffer *buffer = runtime->doomed;
+        runtime->doomed = buffer->next;
+        runtime->verbs->memory_destroy(runtime->backend, buffer->memory);
+        pool_buffer(buffer);
+    }
+}
+
+/* --- segments --- */
+
+static void remove_segment(struct orr_runtime *runtime, struct orr__segment *segment) {
+    runtime->verbs->memory_destroy(runtime->backend, segment->memory);
+    free_uses(runtime, segment->history);
+    orr__segment_remove(segment);
+}
+
+/* Gives cached segments that nobody uses back, the oldest first, until `needed` bytes fit. */
+static void give_back(struct orr_runtime *runtime, struct orr__device *device, uint64_t needed) {
+    struct orr__segment *segment = device->allocator->first;
+    while (segment && !orr__allocator_fits(device->allocator, needed)) {
+        struct orr__segment *next = segment->next;
+        if (orr__segment_is_free(segment) && segment->pending == 0)
+            remove_segment(runtime, segment);
+        segment = next;
+    }
+}
+
+static enum orr_status add_segment(struct orr_stream *stream, uint64_t bytes,
+                                   uint64_t segment_bytes) {
+    struct orr_runtime *runtime = stream->runtime;
+    uint32_t memory;
+    runtime->scratch.status = ORR_OK;
+    enum orr_status status = runtime->verbs->memory_create(
+        runtime->backend, stream->device, segment_bytes, &memory, &runtime->scratch);
+    if (status != ORR_OK)
+        return orr__runtime_backend_failed(runtime, status);
+    struct orr__segment *segment;
+    status = orr__pool_add_segment(stream->pool, bytes, segment_bytes, &segment);
+    if (status != ORR_OK) {
+        runtime->verbs->memory_destroy(runtime->backend, memory);
+        return orr__runtime_no_memory(runtime);
+    }
+    segment->memory = memory;
+    segment->data = runtime->verbs->memory_pointer(runtime->backend, memory);
+    return ORR_OK;
+}
+
+/* --- out of memory --- */
+
+static void find_largest(const struct orr__device *device,
+                         const struct orr_buffer *largest[LARGEST_SHOWN]) {
+    for (const struct orr_buffer *it = device->buffers; it; it = it->next) {
+        const struct orr_buffer *buffer = it;
+        for (int i = 0; i < LARGEST_SHOWN; i++) {
+            const struct orr_buffer *shown = largest[i];
+            bool before = !shown || buffer->bytes > shown->bytes ||
+                          (buffer->bytes == shown->bytes && buffer->id < shown->id);
+            if (!before)
+                continue;
+            largest[i] = buffer;
+            buffer = shown;
+            if (!buffer)
+                break;
+        }
+    }
+}
+
+static size_t append_largest(const struct orr_runtime *runtime, const struct orr__device *device,
+                             char *text, size_t size) {
+    const struct orr_buffer *largest[LARGEST_SHOWN] = {NULL};
+    find_largest(device, largest);
+    size_t used = 0;
+    for (int i = 0; i < LARGEST_SHOWN && largest[i] && used < size; i++) {
+        const char *label = text_of(runtime, largest[i]->label);
+        const char *site = text_of(runtime, largest[i]->site);
+        int length = snprintf(text + used, size - used, "%s '%s' %llu bytes%s%s", i > 0 ? "," : "",
+                              *label ? label : "(no label)", (unsigned long long)largest[i]->bytes,
+                              *site ? " at " : "", site);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    return used;
+}
+
+static enum orr_status out_of_memory(struct orr_stream *stream, uint64_t bytes) {
+    struct orr_runtime *runtime = stream->runtime;
+    const struct orr__device *device = &runtime->devices[stream->device];
+    const struct orr__allocator *allocator = device->allocator;
+    char largest[ORR_ERROR_TEXT_MAX];
+    size_t used = append_largest(runtime, device, largest, sizeof largest);
+    return orr__runtime_fail(
+        runtime, ORR_DEVICE_MEMORY,
+        "%s%sdevice %u (%s) is out of memory: asked for %llu bytes, %llu used (%llu reserved), "
+        "capacity %llu; largest live buffers:%s",
+        runtime->site_text, *runtime->site_text ? ": " : "", (unsigned)stream->device,
+        device->spec.name, (unsigned long long)bytes, (unsigned long long)allocator->used,
+        (unsigned long long)allocator->reserved, (unsigned long long)device->spec.memory_bytes,
+        used > 0 ? largest : " none");
+}
+
+/* Whether more can become free by waiting for commands that are under way. */
+static bool waiting_helps(const struct orr__device *device) {
+    if (device->deferred)
+        return true;
+    for (const struct orr__segment *it = device->allocator->first; it; it = it->next)
+        if (orr__segment_is_free(it) && it->pending > 0)
+            return true;
+    return false;
+}
+
+/* As cudaFree does for the frameworks' allocator: blocks until everything under way has ended. */
+static enum orr_status wait_for_all(struct orr_runtime *runtime, uint32_t device) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < runtime->stream_count; i++) {
+        const struct orr_stream *stream = runtime->streams[i];
+        if (!orr__point_retired(runtime, stream->last))
+            runtime->point_scratch[count++] = stream->last;
+    }
+    return orr__runtime_block(runtime, runtime->point_scratch, count, ORR_WAIT_ALL, ORR_TIME_MAX,
+                              ORR_SYNC_DEVICE, device);
+}
+
+/* --- allocation --- */
+
+/* A segment for a block of `bytes`, of the size that the policy prefers or, near the end of the
+ * capacity, just large enough. ORR_NOT_READY if the capacity does not allow one. */
+static enum orr_status grow_pool(struct orr_stream *stream, uint64_t bytes) {
+    struct orr__device *device = &stream->runtime->devices[stream->device];
+    uint64_t preferred = orr__segment_bytes(bytes), least = orr__block_bytes(bytes);
+    give_back(stream->runtime, device, preferred);
+    if (orr__allocator_fits(device->allocator, preferred))
+        return add_segment(stream, bytes, preferred);
+    if (orr__allocator_fits(device->allocator, least))
+        return add_segment(stream, bytes, least);
+    return ORR_NOT_READY;
+}
+
+static enum orr_status try_block(struct orr_stream *stream, uint64_t bytes,
+                                 struct orr__block **out_block) {
+    struct orr_runtime *runtime = stream->runtime;
+    settle_deferred(runtime, &runtime->devices[stream->device]);
+    enum orr_status status = orr__pool_take(stream->pool, bytes, out_block);
+    if (status == ORR_NOT_READY) {
+        status = grow_pool(stream, bytes);
+        if (status != ORR_OK)
+            return status;
+        status = orr__pool_take(stream->pool, bytes, out_block);
+        assert(status != ORR_NOT_READY);
+    }
+    return status == ORR_NO_MEMORY ? orr__runtime_no_memory(runtime) : status;
+}
+
+static enum orr_status take_block(struct orr_stream *stream, uint64_t bytes,
+                                  struct orr__block **out_block) {
+    struct orr_runtime *runtime = stream->runtime;
+    struct orr__device *device = &runtime->devices[stream->device];
+    if (!stream->pool && orr__pool_create(device->allocator, stream->id, &stream->pool) != ORR_OK)
+        return orr__runtime_no_memory(runtime);
+    enum orr_status status = try_block(stream, bytes, out_block);
+    if (status == ORR_NOT_READY && waiting_helps(device)) {
+        status = wait_for_all(runtime, stream->device);
+        if (status == ORR_OK)
+            status = try_block(stream, bytes, out_block);
+    }
+    return status == ORR_NOT_READY ? out_of_memory(stream, bytes) : status;
+}
+
+/* Contents of a new buffer are undefined. In the order of the stream, that is: while an earlier
+ * owner's commands are queued, the bytes are still theirs, and are left as they are. */
+static void undefine(struct orr_stream *stream, const struct orr__block *block) {
+    struct orr_runtime *runtime = stream->runtime;
+    if (block->fresh || !runtime->verbs->memory_undefine)
+        return;
+    if (block->busy_seq > stream->retired_seq)
+        runtime->verbs->poll(runtime->backend);
+    if (block->busy_seq <= stream->retired_seq)
+        runtime->verbs->memory_undefine(runtime->backend, block->segment->memory, block->offset,
+                                        block->bytes);
+}
+
+/* Edges from what the bytes were held for to their new owner. What is covered completely is done
+ * with: later owners come after this one. */
+static void tell_history(struct orr_runtime *runtime, const struct orr__block *block,
+                         uint64_t alloc_cmd) {
+    struct orr__use **link = (struct orr__use **)&block->segment->history;
+    uint64_t end = block->offset + block->bytes;
+    while (*link) {
+        struct orr__use *use = *link;
+        if (use->offset >= end || use->offset + use->bytes <= block->offset) {
+            link = &use->next;
+            continue;
+        }
+        struct orr_record_edge edge = {
+            .header = ORR_RECORD_HEADER(edge, EDGE), .src = use->point.cmd, .dst = alloc_cmd};
+        edge.header.a = ORR_EDGE_ALLOCATOR;
+        if (use->point.cmd != 0)
+            orr__runtime_record(runtime, &edge);
+        if (use->offset >= block->offset && use->offset + use->bytes <= end) {
+            *link = use->next;
+            orr_memory_free(runtime->memory, use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
+static void count_memory(struct orr_runtime *runtime, uint32_t device) {
+    if (!runtime->writer)
+        return;
+    struct orr_record_counter record = {.header = ORR_RECORD_HEADER(counter, COUNTER),
+                                        .ts_ns =
+                                            runtime->verbs->now(runtime->backend, runtime->host),
+                                        .value = (double)runtime->devices[device].allocator->used,
+                                        .device = device,
+                                        .name = runtime->id_memory_bytes};
+    orr_record_push(runtime->writer, &record);
+}
+
+static uint32_t stream_id_of(const struct orr_buffer *buffer) {
+    return buffer->stream ? buffer->stream->id : ORR_ID_NONE;
+}
+
+/* The records of an allocation. `place` is where its bytes are. */
+static void record_alloc(struct orr_buffer *buffer, uint64_t place, uint64_t alloc_cmd) {
+    struct orr_runtime *runtime = buffer->runtime;
+    struct orr_record_buffer record = {.header = ORR_RECORD_HEADER(buffer, BUFFER),
+                                       .id = buffer->id,
+                                       .block = place,
+                                       .bytes = buffer->bytes,
+                                       .alloc_cmd = alloc_cmd,
+                                       .device = buffer->device,
+                                       .stream = stream_id_of(buffer),
+                                       .label = buffer->label,
+                                       .memory = buffer->stream ? runtime->id_device_memory
+                                                                : runtime->id_pinned};
+    orr__runtime_record(runtime, &record);
+}
+
+/* The checks and costs of both kinds of allocation; a struct for the buffer. */
+static enum orr_status begin_alloc(struct orr_runtime *runtime, uint64_t bytes, const char *label,
+                                   struct orr_buffer **out_buffer) {
+    *out_buffer = NULL;
+    if (bytes == 0)
+        return orr__runtime_fail(runtime, ORR_INVALID, "a buffer has at least 1 byte");
+    enum orr_status status = orr__runtime_turn(runtime);
+    uint32_t label_id = 0;
+    if (status == ORR_OK)
+        status = orr__runtime_name(runtime, label, &label_id);
+    if (status != ORR_OK)
+        return status;
+    bury_doomed(runtime);
+    struct orr_buffer *buffer = new_buffer(runtime);
+    if (!buffer)
+        return orr__runtime_no_memory(runtime);
+    buffer->bytes = bytes;
+    buffer->label = label_id;
+    buffer->site = runtime->site;
+    *out_buffer = buffer;
+    return ORR_OK;
+}
+
+enum orr_status orr_buffer_alloc(struct orr_stream *stream, uint64_t bytes, const char *label,
+                                 struct orr_buffer **out_buffer) {
+    struct orr_runtime *runtime = stream->runtime;
+    *out_buffer = NULL;
+    int64_t begin_ns = runtime->hosts[runtime->host].first_ns;
+    if (begin_ns == ORR_TIME_NONE)
+        begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
+    struct orr_buffer *buffer;
+    struct orr__block *block;
+    enum orr_status status = begin_alloc(runtime, bytes, label, &buffer);
+    if (status != ORR_OK)
+        return status;
+    status = take_block(stream, bytes, &block);
+    if (status != ORR_OK) {
+        pool_buffer(buffer);
+        return status;
+    }
+    buffer->id = ++runtime->buffer_count;
+    buffer->stream = stream;
+    buffer->device = stream->device;
+    buffer->block = block;
+    buffer->memory = block->segment->memory;
+    buffer->base = block->offset;
+    if (block->segment->data)
+        buffer->data = (char *)block->segment->data + block->offset;
+    link_buffer(buffer);
+    undefine(stream, block);
+    orr__runtime_spend_event(runtime, stream->device);
+    uint64_t cmd = orr__runtime_host_command(runtime, ORR_COMMAND_ALLOC, runtime->id_alloc,
+                                             stream->device, stream->id, begin_ns);
+    record_alloc(buffer, orr__block_place(block), cmd);
+    tell_history(runtime, block, cmd);
+    count_memory(runtime, stream->device);
+    *out_buffer = buffer;
+    return ORR_OK;
+}
+
+enum orr_status orr_buffer_alloc_host(struct orr_runtime *runtime, uint64_t bytes,
+                                      const char *label, struct orr_buffer **out_buffer) {
+    *out_buffer = NULL;
+    int64_t begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
+    struct orr_buffer *buffer;
+    enum orr_status status = begin_alloc(runtime, bytes, label, &buffer);
+    if (status != ORR_OK)
+        return status;
+    runtime->scratch.status = ORR_OK;
+    status = runtime->verbs->memory_create(runtime->backend, ORR_ID_NONE, orr__block_bytes(bytes),
+                                           &buffer->memory, &runtime->scratch);
+    if (status != ORR_OK) {
+        pool_buffer(buffer);
+        return orr__runtime_backend_failed(runtime, status);
+    }
+    buffer->id = ++runtime->buffer_count;
+    buffer->device = ORR_ID_NONE;
+    buffer->data = runtime->verbs->memory_pointer(runtime->backend, buffer->memory);
+    link_buffer(buffer);
+    orr__runtime_spend_event(runtime, 0);
+    uint64_t cmd = orr__runtime_host_command(runtime, ORR_COMMAND_ALLOC, runtime->id_alloc,
+                                             ORR_ID_NONE, ORR_ID_NONE, begin_ns);
+    record_alloc(buffer, ++runtime->segment_count << 32, cmd);
+    *out_buffer = buffer;
+    return ORR_OK;
+}
+
+/* --- free and record_stream --- */
+
+static void record_free(struct orr_buffer *buffer, int64_t begin_ns) {
+    struct orr_runtime *runtime = buffer->runtime;
+    struct orr_record_buffer_free record = {
+        .header = ORR_RECORD_HEADER(buffer_free, BUFFER_FREE),
+        .id = buffer->id,
+        .free_cmd = orr__runtime_host_command(runtime, ORR_COMMAND_FREE, runtime->id_free,
+                                              buffer->device, stream_id_of(buffer), begin_ns)};
+    orr__runtime_record(runtime, &record);
+}
+
+static void free_device_buffer(struct orr_buffer *buffer) {
+    struct orr_runtime *runtime = buffer->runtime;
+    uint32_t device = buffer->device;
+    if (buffer->uses)
+        defer(device_of(buffer), buffer);
+    else
+        hand_back(buffer);
+    count_memory(runtime, device);
+}
+
+void orr_buffer_free(struct orr_buffer **handle) {
+    struct orr_buffer *buffer = *handle;
+    if (!buffer)
+        return;
+    struct orr_runtime *runtime = buffer->runtime;
+    assert(buffer->live);
+    int64_t begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
+    orr__runtime_spend_event(runtime, buffer->device);
+    record_free(buffer, begin_ns);
+    unlink_buffer(buffer);
+    if (buffer->stream)
+        free_device_buffer(buffer);
+    else if (buffer->users == 0)
+        orr__buffer_unused(buffer);
+    bury_doomed(runtime);
+    *handle = NULL;
+}
+
+static const struct orr__use *find_use(const struct orr_buffer *buffer,
+                                       const struct orr_stream *stream) {
+    for (const struct orr__use *use = buffer->uses; use; use = use->next)
+        if (use->stream == stream)
+            return use;
+    return NULL;
+}
+
+enum orr_status orr_buffer_record_stream(struct orr_buffer *buffer, struct orr_stream *stream) {
+    struct orr_runtime *runtime = buffer->runtime;
+    if (!buffer->live)
+        return orr__runtime_fail(runtime, ORR_INVALID, "record_stream of a buffer that was freed");
+    if (!buffer->stream)
+        return orr__runtime_fail(runtime, ORR_UNSUPPORTED,
+                                 "record_stream is for device memory; buffer '%s' is host memory",
+                                 text_of(runtime, buffer->label));
+    enum orr_status status = orr__runtime_turn(runtime);
+    if (status != ORR_OK)
+        return status;
+    int64_t begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
+    if (stream != buffer->stream && !find_use(buffer, stream)) {
+        struct orr__use *use = orr_memory_alloc(runtime->memory, sizeof *use);
+        if (!use)
+            return orr__runtime_no_memory(runtime);
+        *use = (struct orr__use){.next = buffer->uses, .stream = stream};
+        buffer->uses = use;
+    }
+    orr__runtime_spend_event(runtime, buffer->device);
+    orr__runtime_host_command(runtime, ORR_COMMAND_RECORD_STREAM, runtime->id_record_stream,
+                              stream->device, stream->id, begin_ns);
+    return ORR_OK;
+}
+
+/* --- what a buffer is --- */
+
+uint64_t orr_buffer_id(const struct orr_buffer *buffer) {
+    return buffer->id;
+}
+
+uint64_t orr_buffer_bytes(const struct orr_buffer *buffer) {
+    return buffer->bytes;
+}
+
+uint32_t orr_buffer_device(const struct orr_buffer *buffer) {
+    return buffer->device;
+}
+
+void *orr_buffer_pointer(const struct orr_buffer *buffer) {
+    return buffer->data;
+}
+
+struct orr_memory_usage orr_device_memory(const struct orr_runtime *runtime, uint32_t device) {
+    if (device >= runtime->device_count)
+        return (struct orr_memory_usage){0};
+    const struct orr__allocator *allocator = runtime->devices[device].allocator;
+    return (struct orr_memory_usage){.capacity = runtime->devices[device].spec.memory_bytes,
+                                     .reserved = allocator->reserved,
+                                     .allocated = allocator->used,
+                                     .requested = allocator->requested,
+                                     .allocated_peak = allocator->used_peak,
+                                     .reserved_peak = allocator->reserved_peak,
+                                     .alloc_count = allocator->take_count,
+                                     .reuse_count = allocator->reuse_count};
+}
+
+/* --- the host reads and writes --- */
+
+struct host_access {
+    const void *from;
+    void *to;
+};
+
+static enum orr_status run_host_access(const struct orr_command *command, struct orr_error *error) {
+    (void)error;
+    const struct orr__pending *pending = command->context;
+    const struct host_access *access = pending->work;
+    const void *from = access->from ? access->from : orr__pending_pointer(pending, 0);
+    void *to = access->to ? access->to : orr__pending_pointer(pending, 0);
+    memcpy(to, from, (size_t)command->accesses[0].bytes);
+    return ORR_OK;
+}
+
+static enum orr_status access_buffer(struct orr_buffer *buffer, enum orr_command_kind kind,
+                                     uint32_t name, const struct orr_range *range, int64_t ns,
+                                     struct host_access *access) {
+    struct orr_runtime *runtime = buffer->runtime;
+    if (buffer->stream)
+        return orr__runtime_fail(
+            runtime, ORR_UNSUPPORTED,
+            "the host can't access device memory; buffer '%s' is on device %u: copy it first",
+            text_of(runtime, buffer->label), (unsigned)buffer->device);
+    struct orr__pending *pending = orr__pending_take(runtime, kind, name, 1);
+    if (!pending)
+        return orr__runtime_no_memory(runtime);
+    enum orr_status status = orr__pending_add(pending, ORR_ID_NONE, range);
+    if (status != ORR_OK) {
+        orr__pending_drop(pending);
+        return status;
+    }
+    pending->command.submit_ns = ns >= 0 ? ns : 1;
+    pending->work = access;
+    if (kind == ORR_COMMAND_HOSTREAD)
+        pending->command.record.bytes_read = range->bytes;
+    else
+        pending->command.record.bytes_written = range->bytes;
+    if (buffer->data && pending->command.access_count > 0)
+        pending->command.run = run_host_access;
+    return orr__runtime_host_access(runtime, pending);
+}
+
+enum orr_status orr_buffer_write(struct orr_buffer *buffer, uint64_t offset, const void *from,
+                                 uint64_t bytes, int64_t ns) {
+    struct host_access access = {.from = from};
+    const struct orr_range range = {buffer, offset, bytes, ORR_ACCESS_WRITE};
+    return access_buffer(buffer, ORR_COMMAND_HOSTWRITE, buffer->runtime->id_hostwrite, &range, ns,
+                         &access);
+}
+
+enum orr_status orr_buffer_read(struct orr_buffer *buffer, uint64_t offset, void *to,
+                                uint64_t bytes, int64_t ns) {
+    struct host_access access = {.to = to};
+    const struct orr_range range = {buffer, offset, bytes, ORR_ACCESS_READ};
+    if (buffer->runtime->timing_only)
+        return orr__runtime_fail(buffer->runtime, ORR_INVALID,
+                                 "there are no numbers to read in a run that is timing only");
+    return access_buffer(buffer, ORR_COMMAND_HOSTREAD, buffer->runtime->id_hostread, &range, ns,
+                         &access);
+}
+
+enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offset, const void *from,
+                                       uint64_t bytes) {
+    struct orr_runtime *runtime = buffer->runtime;
+    assert(buffer->live && offset <= buffer->bytes && bytes <= buffer->bytes - offset);
+    if (runtime->timing_only || bytes == 0)
+        return ORR_OK;
+    if (!buffer->data)
+        return orr__runtime_fail(runtime, ORR_UNSUPPORTED,
+                                 "backend '%s' has memory that the host can't write to",
+                                 runtime->verbs->name);
+    if (from)
+        memcpy((char *)buffer->data + offset, from, (size_t)bytes);
+    else
+        memset((char *)buffer->data + offset, 0, (size_t)bytes);
+    if (runtime->verbs->memory_define)
+        runtime->verbs->memory_define(runtime->backend, buffer->memory, buffer->base + offset,
+                                      bytes);
+    return ORR_OK;
+}
+
+/* --- the end --- */
+
+static void free_list(struct orr_runtime *runtime, struct orr_buffer *list) {
+    while (list) {
+        struct orr_buffer *buffer = list;
+        list = buffer->next;
+        free_uses(runtime, buffer->uses);
+        orr_memory_free(runtime->memory, buffer);
+    }
+}
+
+/* After the backend was closed: nothing is in use, and the memory behind it all is gone. */
+void orr__buffers_destroy(struct orr_runtime *runtime) {
+    for (uint32_t i = 0; i < runtime->device_count; i++) {
+        struct orr__device *device = &runtime->devices[i];
+        if (!device->allocator)
+            continue;
+        free_list(runtime, device->buffers);
+        free_list(runtime, device->deferred);
+        for (struct orr__segment *it = device->allocator->first; it; it = it->next)
+            free_uses(runtime, it->history);
+    }
+    free_list(runtime, runtime->host_buffers);
+    free_list(runtime, runtime->doomed);
+    free_list(runtime, runtime->buffer_pool);
+}

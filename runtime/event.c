@@ -1,0 +1,124 @@
+/* Events: names for points. All that an event holds is the point of the record command. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "runtime/runtime_internal.h"
+
+enum orr_status orr_event_create(struct orr_runtime *runtime, const char *name,
+                                 struct orr_event **out_event) {
+    *out_event = NULL;
+    char numbered[32];
+    if (!name || !*name) {
+        snprintf(numbered, sizeof numbered, "e%llu",
+                 (unsigned long long)(runtime->event_count + 1));
+        name = numbered;
+    }
+    uint32_t id;
+    enum orr_status status = orr__runtime_name(runtime, name, &id);
+    if (status != ORR_OK)
+        return status;
+    struct orr_event *event = orr_memory_alloc(runtime->memory, sizeof *event);
+    if (!event)
+        return orr__runtime_no_memory(runtime);
+    runtime->event_count++;
+    event->runtime = runtime;
+    event->name = id;
+    event->next = runtime->events;
+    if (event->next)
+        event->next->previous = event;
+    runtime->events = event;
+    *out_event = event;
+    return ORR_OK;
+}
+
+void orr_event_destroy(struct orr_event **handle) {
+    struct orr_event *event = *handle;
+    if (!event)
+        return;
+    if (event->previous)
+        event->previous->next = event->next;
+    else
+        event->runtime->events = event->next;
+    if (event->next)
+        event->next->previous = event->previous;
+    orr_memory_free(event->runtime->memory, event);
+    *handle = NULL;
+}
+
+void orr__events_destroy(struct orr_runtime *runtime) {
+    while (runtime->events) {
+        struct orr_event *event = runtime->events;
+        orr_event_destroy(&event);
+    }
+}
+
+const char *orr_event_name(const struct orr_event *event) {
+    return orr_names_text(event->runtime->names, event->name);
+}
+
+enum orr_status orr_event_record(struct orr_event *event, struct orr_stream *stream) {
+    struct orr_runtime *runtime = stream->runtime;
+    assert(event->runtime == runtime);
+    struct orr__pending *pending =
+        orr__pending_take(runtime, ORR_COMMAND_RECORD, runtime->id_record, 0);
+    if (!pending)
+        return orr__runtime_no_memory(runtime);
+    pending->command.record.event = event->name;
+    struct orr_point point;
+    enum orr_status status = orr__runtime_submit(stream, pending, NULL, 0, &point);
+    if (status != ORR_OK)
+        return status;
+    event->point = point;
+    event->recorded = true;
+    return ORR_OK;
+}
+
+/* races.md rule 11: a wait for an event that was never recorded waits for nothing. It is legal, and
+ * hardly ever meant. */
+static void warn_unrecorded(struct orr_stream *stream, const struct orr_event *event,
+                            uint64_t cmd) {
+    char message[256];
+    snprintf(message, sizeof message,
+             "stream '%s' of device %u waits for event '%s', which was never recorded: the wait "
+             "does nothing",
+             orr_stream_name(stream), (unsigned)stream->device, orr_event_name(event));
+    orr_runtime_finding(stream->runtime, "event-unrecorded", "warning", cmd, 0, 0, message,
+                        "record the event on the stream that produces before the wait");
+}
+
+enum orr_status orr_stream_wait(struct orr_stream *stream, struct orr_event *event) {
+    struct orr_runtime *runtime = stream->runtime;
+    assert(event->runtime == runtime);
+    struct orr__pending *pending =
+        orr__pending_take(runtime, ORR_COMMAND_WAIT, runtime->id_wait, 0);
+    if (!pending)
+        return orr__runtime_no_memory(runtime);
+    pending->command.record.event = event->name;
+    struct orr_point point;
+    enum orr_status status =
+        orr__runtime_submit(stream, pending, &event->point, event->recorded ? 1 : 0, &point);
+    if (status == ORR_OK && !event->recorded)
+        warn_unrecorded(stream, event, point.cmd);
+    return status;
+}
+
+enum orr_status orr_event_sync(struct orr_event *event) {
+    struct orr_runtime *runtime = event->runtime;
+    if (event->recorded)
+        return orr__runtime_wait(runtime, &event->point, 1, ORR_WAIT_ALL, ORR_TIME_MAX,
+                                 ORR_SYNC_EVENT, event->name, NULL);
+    enum orr_status status = orr__runtime_turn(runtime);
+    if (status == ORR_OK)
+        orr__runtime_spend_event(runtime, 0);
+    return status;
+}
+
+enum orr_status orr_event_query(struct orr_event *event) {
+    struct orr_runtime *runtime = event->runtime;
+    if (event->recorded)
+        return orr__runtime_query(runtime, event->point, ORR_SYNC_EVENT, event->name);
+    enum orr_status status = orr__runtime_turn(runtime);
+    if (status == ORR_OK)
+        orr__runtime_spend_event(runtime, 0);
+    return status;
+}

@@ -1,0 +1,483 @@
+/* The runtime object: creation, callers and hosts, errors, names, meta and findings. Commands pass
+ * through submit.c. */
+#include "runtime/runtime.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/runtime_internal.h"
+
+/* --- errors --- */
+
+enum orr_status orr__runtime_fail(struct orr_runtime *runtime, enum orr_status status,
+                                  const char *format, ...) {
+    char text[ORR_ERROR_TEXT_MAX * 2];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    orr_error_clear(&runtime->error);
+    return orr_error_set(&runtime->error, status, "%s", text);
+}
+
+enum orr_status orr__runtime_no_memory(struct orr_runtime *runtime) {
+    return orr__runtime_fail(runtime, ORR_NO_MEMORY, "out of host memory");
+}
+
+enum orr_status orr__runtime_backend_failed(struct orr_runtime *runtime, enum orr_status status) {
+    if (status == ORR_OK || status == ORR_BLOCKED || status == ORR_NOT_READY)
+        return status;
+    const char *site = runtime->site_text;
+    const char *text =
+        runtime->scratch.status != ORR_OK ? runtime->scratch.text : orr_status_text(status);
+    return orr__runtime_fail(runtime, status, "%s%s%s", site, *site ? ": " : "", text);
+}
+
+struct orr_error *orr_runtime_error(struct orr_runtime *runtime) {
+    return &runtime->error;
+}
+
+/* --- names --- */
+
+enum orr_status orr__runtime_name(struct orr_runtime *runtime, const char *text, uint32_t *out_id) {
+    *out_id = 0;
+    if (!text || !*text)
+        return ORR_OK;
+    /* The address chooses the slot only; what counts is the text found there. */
+    size_t slot = ((uintptr_t)text >> 3 ^ (uintptr_t)text >> 9) % ORR__NAME_CACHE;
+    const char *cached = runtime->name_cache[slot].text;
+    if (cached && strcmp(cached, text) == 0) {
+        *out_id = runtime->name_cache[slot].id;
+        return ORR_OK;
+    }
+    if (orr_names_intern(runtime->names, text, strlen(text), out_id) != ORR_OK)
+        return orr__runtime_no_memory(runtime);
+    runtime->name_cache[slot].text = orr_names_text(runtime->names, *out_id);
+    runtime->name_cache[slot].id = *out_id;
+    return ORR_OK;
+}
+
+static enum orr_status intern_constants(struct orr_runtime *runtime) {
+    const struct {
+        const char *text;
+        uint32_t *id;
+    } constants[] = {{"alloc", &runtime->id_alloc},
+                     {"free", &runtime->id_free},
+                     {"record_stream", &runtime->id_record_stream},
+                     {"record", &runtime->id_record},
+                     {"wait", &runtime->id_wait},
+                     {"copy", &runtime->id_copy},
+                     {"fill", &runtime->id_fill},
+                     {"hostread", &runtime->id_hostread},
+                     {"hostwrite", &runtime->id_hostwrite},
+                     {"dev", &runtime->id_device_memory},
+                     {"pinned", &runtime->id_pinned},
+                     {"memory bytes", &runtime->id_memory_bytes}};
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
+        enum orr_status status = orr__runtime_name(runtime, constants[i].text, constants[i].id);
+        if (status != ORR_OK)
+            return status;
+    }
+    for (int kind = 0; kind < ORR_COLLECTIVE_KIND_COUNT; kind++) {
+        const char *text = orr_collective_kind_text((enum orr_collective_kind)kind);
+        enum orr_status status = orr__runtime_name(runtime, text, &runtime->id_collectives[kind]);
+        if (status != ORR_OK)
+            return status;
+    }
+    return ORR_OK;
+}
+
+/* --- the first records --- */
+
+/* An id for a record that must not fail: "" when there is no memory for the text. */
+static uint32_t name_or_empty(struct orr_runtime *runtime, const char *text) {
+    uint32_t id = 0;
+    if (text && orr_names_intern(runtime->names, text, strlen(text), &id) != ORR_OK)
+        return 0;
+    return id;
+}
+
+static void record_peaks(struct orr_runtime *runtime, uint32_t device) {
+    for (int unit = 0; unit < 2; unit++)
+        for (int dtype = 0; dtype < ORR_DTYPE_COUNT; dtype++) {
+            struct orr_record_peak peak = {.header = ORR_RECORD_HEADER(peak, PEAK),
+                                           .device = device,
+                                           .flops_per_s =
+                                               runtime->devices[device].spec.peak[unit][dtype]};
+            peak.header.a = (uint8_t)unit;
+            peak.header.b = (uint8_t)dtype;
+            if (peak.flops_per_s > 0)
+                orr__runtime_record(runtime, &peak);
+        }
+}
+
+static void record_device(struct orr_runtime *runtime, uint32_t device) {
+    const struct orr_device_spec *spec = &runtime->devices[device].spec;
+    char name[32];
+    snprintf(name, sizeof name, "device %u", (unsigned)device);
+    struct orr_record_device record = {.header = ORR_RECORD_HEADER(device, DEVICE),
+                                       .id = device,
+                                       .name = name_or_empty(runtime, name),
+                                       .kind = name_or_empty(runtime, spec->kind),
+                                       .physical = device,
+                                       .profile = name_or_empty(runtime, spec->name),
+                                       .mem_bytes = spec->memory_bytes,
+                                       .bandwidth = spec->bandwidth};
+    orr__runtime_record(runtime, &record);
+    record_peaks(runtime, device);
+}
+
+static void record_host(struct orr_runtime *runtime, uint32_t host, const char *name) {
+    struct orr_record_host record = {
+        .header = ORR_RECORD_HEADER(host, HOST), .id = host, .name = name_or_empty(runtime, name)};
+    orr__runtime_record(runtime, &record);
+}
+
+static void record_start(struct orr_runtime *runtime) {
+    char seed[32];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)runtime->seed);
+    orr_runtime_meta(runtime, "backend", runtime->verbs->name);
+    orr_runtime_meta(runtime, "clock", runtime->verbs->clock);
+    orr_runtime_meta(runtime, "seed", seed);
+    for (uint32_t i = 0; i < runtime->device_count; i++)
+        record_device(runtime, i);
+    record_host(runtime, 0, "host");
+}
+
+/* --- creation and destruction --- */
+
+static enum orr_status create_devices(struct orr_runtime *runtime,
+                                      const struct orr_runtime_config *config) {
+    runtime->devices =
+        orr_memory_alloc(runtime->memory, config->device_count * sizeof *runtime->devices);
+    if (!runtime->devices)
+        return ORR_NO_MEMORY;
+    runtime->device_count = config->device_count;
+    for (uint32_t i = 0; i < config->device_count; i++) {
+        struct orr__device *device = &runtime->devices[i];
+        device->spec = config->specs[i];
+        device->deferred_end = &device->deferred;
+        enum orr_status status = orr__allocator_create(runtime->memory, device->spec.memory_bytes,
+                                                       &runtime->segment_count, &device->allocator);
+        if (status != ORR_OK)
+            return status;
+    }
+    return ORR_OK;
+}
+
+static enum orr_status add_host_entry(struct orr_runtime *runtime) {
+    enum orr_status status =
+        orr_memory_grow(runtime->memory, &runtime->hosts, &runtime->host_capacity,
+                        runtime->host_count + 1, sizeof *runtime->hosts, ORR__HOSTS_MAX);
+    if (status != ORR_OK)
+        return status;
+    runtime->hosts[runtime->host_count].first_ns = ORR_TIME_NONE;
+    runtime->host_count++;
+    return ORR_OK;
+}
+
+static enum orr_status open_backend(struct orr_runtime *runtime,
+                                    const struct orr_runtime_config *config,
+                                    struct orr_error *error) {
+    struct orr_backend_config backend = {
+        .memory = runtime->memory,
+        .specs = config->specs,
+        .device_count = config->device_count,
+        .timing_only = config->timing_only,
+        .runner = config->runner,
+        .seed = config->seed,
+        .retire = {.retired = orr__runtime_retired, .context = runtime}};
+    enum orr_status status = config->open(&backend, &runtime->backend, error);
+    if (status != ORR_OK)
+        return status;
+    runtime->verbs = runtime->backend->verbs;
+    if (runtime->verbs->abi != ORR_BACKEND_ABI)
+        return orr_error_set(error, ORR_UNAVAILABLE,
+                             "backend '%s' speaks version %u of the backend seam, expected %u",
+                             runtime->verbs->name, (unsigned)runtime->verbs->abi,
+                             (unsigned)ORR_BACKEND_ABI);
+    return ORR_OK;
+}
+
+/* Fills a zeroed runtime; what it leaves behind on failure is destroyed by the caller. */
+static enum orr_status initialize(struct orr_runtime *runtime,
+                                  const struct orr_runtime_config *config,
+                                  struct orr_error *error) {
+    runtime->memory = config->memory;
+    runtime->timing_only = config->timing_only;
+    runtime->trace_accesses = config->trace_accesses;
+    runtime->seed = config->seed;
+    runtime->site_text = "";
+    enum orr_status status = orr_names_create(runtime->memory, &runtime->names);
+    if (status == ORR_OK)
+        status = intern_constants(runtime);
+    if (status == ORR_OK)
+        status = create_devices(runtime, config);
+    if (status == ORR_OK)
+        status = add_host_entry(runtime);
+    if (status != ORR_OK)
+        return orr_error_set(error, status, "out of host memory for a runtime of %u devices",
+                             (unsigned)config->device_count);
+    status = open_backend(runtime, config, error);
+    if (status != ORR_OK)
+        return status;
+    if (config->sink) {
+        runtime->sink = config->sink;
+        runtime->sink->names = runtime->names;
+        runtime->writer = &runtime->sink->writer;
+        record_start(runtime);
+    }
+    return ORR_OK;
+}
+
+enum orr_status orr_runtime_create(const struct orr_runtime_config *config,
+                                   struct orr_runtime **out_runtime, struct orr_error *error) {
+    *out_runtime = NULL;
+    assert(config->memory && config->open && config->specs);
+    if (config->device_count == 0)
+        return orr_error_set(error, ORR_INVALID, "a runtime needs at least one device");
+    struct orr_runtime *runtime = orr_memory_alloc(config->memory, sizeof *runtime);
+    if (!runtime)
+        return orr_error_set(error, ORR_NO_MEMORY, "out of host memory for a runtime");
+    enum orr_status status = initialize(runtime, config, error);
+    if (status != ORR_OK) {
+        runtime->memory = config->memory;
+        orr_runtime_destroy(&runtime);
+        return status;
+    }
+    *out_runtime = runtime;
+    return ORR_OK;
+}
+
+static void free_pending_pool(struct orr_runtime *runtime) {
+    while (runtime->pending_pool) {
+        struct orr__pending *pending = runtime->pending_pool;
+        runtime->pending_pool = pending->next;
+        if (pending->capacity > ORR__PENDING_INLINE) {
+            orr_memory_free(runtime->memory, pending->accesses);
+            orr_memory_free(runtime->memory, pending->buffers);
+        }
+        orr_memory_free(runtime->memory, pending);
+    }
+}
+
+/* The sink outlives the runtime, but what it still holds refers to the runtime's names. Its own
+ * close reports a failure of this flush again. */
+static void release_sink(struct orr_runtime *runtime) {
+    if (!runtime->sink)
+        return;
+    struct orr_error error = {0};
+    if (runtime->sink->flush && runtime->sink->flush(runtime->sink, &error) != ORR_OK)
+        orr_error_clear(&error);
+    runtime->sink->names = NULL;
+    runtime->writer = NULL;
+    runtime->sink = NULL;
+}
+
+void orr_runtime_destroy(struct orr_runtime **handle) {
+    struct orr_runtime *runtime = *handle;
+    if (!runtime)
+        return;
+    if (runtime->backend)
+        runtime->backend->verbs->close(runtime->backend);
+    release_sink(runtime);
+    orr__buffers_destroy(runtime);
+    orr__events_destroy(runtime);
+    orr__communicators_destroy(runtime);
+    orr__streams_destroy(runtime);
+    free_pending_pool(runtime);
+    for (uint32_t i = 0; i < runtime->device_count; i++)
+        orr__allocator_destroy(&runtime->devices[i].allocator);
+    orr_memory_free(runtime->memory, runtime->devices);
+    orr_memory_free(runtime->memory, runtime->hosts);
+    orr_memory_free(runtime->memory, runtime->point_scratch);
+    orr_memory_free(runtime->memory, runtime->group_commands);
+    orr_memory_free(runtime->memory, runtime->group_pending);
+    orr_memory_free(runtime->memory, runtime->group_points);
+    orr_memory_free(runtime->memory, runtime->group_streams);
+    orr_names_destroy(&runtime->names);
+    orr_memory_free(runtime->memory, runtime);
+    *handle = NULL;
+}
+
+/* --- hosts and callers --- */
+
+enum orr_status orr_runtime_set_caller(struct orr_runtime *runtime, uint32_t host,
+                                       const char *site) {
+    if (host >= runtime->host_count)
+        return orr__runtime_fail(runtime, ORR_INVALID, "host %u does not exist; there are %zu",
+                                 (unsigned)host, runtime->host_count);
+    runtime->host = host;
+    if (!site)
+        site = "";
+    if (strcmp(site, runtime->site_text) == 0)
+        return ORR_OK;
+    enum orr_status status = orr__runtime_name(runtime, site, &runtime->site);
+    runtime->site_text = orr_names_text(runtime->names, runtime->site);
+    return status;
+}
+
+enum orr_status orr_runtime_add_host(struct orr_runtime *runtime, const char *name,
+                                     uint32_t *out_host) {
+    *out_host = 0;
+    if (!runtime->verbs->host_create)
+        return orr__runtime_fail(runtime, ORR_UNSUPPORTED, "backend '%s' has one host only",
+                                 runtime->verbs->name);
+    uint32_t host;
+    if (add_host_entry(runtime) != ORR_OK)
+        return orr__runtime_no_memory(runtime);
+    runtime->host_count--; /* the room is kept; the host is not there yet */
+    enum orr_status status = runtime->verbs->host_create(runtime->backend, &host);
+    if (status != ORR_OK)
+        return orr__runtime_fail(runtime, status, "no further host: %s", orr_status_text(status));
+    assert(host == runtime->host_count);
+    runtime->host_count++;
+    record_host(runtime, host, name);
+    *out_host = host;
+    return ORR_OK;
+}
+
+enum orr_status orr_runtime_next_host(struct orr_runtime *runtime, uint32_t *out_host) {
+    *out_host = 0;
+    if (!runtime->verbs->host_next)
+        return ORR_OK;
+    runtime->scratch.status = ORR_OK;
+    return orr__runtime_backend_failed(
+        runtime, runtime->verbs->host_next(runtime->backend, out_host, &runtime->scratch));
+}
+
+void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host) {
+    assert(host < runtime->host_count);
+    if (runtime->verbs->host_done)
+        runtime->verbs->host_done(runtime->backend, host);
+}
+
+enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
+    if (runtime->host_count == 1 || !runtime->verbs->host_next)
+        return ORR_OK;
+    uint32_t host = runtime->host;
+    runtime->scratch.status = ORR_OK;
+    enum orr_status status = runtime->verbs->host_next(runtime->backend, &host, &runtime->scratch);
+    if (status == ORR_OK && host != runtime->host)
+        return ORR_BLOCKED;
+    return orr__runtime_backend_failed(runtime, status);
+}
+
+int64_t orr_runtime_now(struct orr_runtime *runtime) {
+    return runtime->verbs->now(runtime->backend, runtime->host);
+}
+
+enum orr_status orr_runtime_spend(struct orr_runtime *runtime, int64_t ns) {
+    if (!runtime->verbs->host_spend)
+        return orr__runtime_fail(runtime, ORR_UNSUPPORTED,
+                                 "the clock of backend '%s' can't be advanced",
+                                 runtime->verbs->name);
+    if (ns < 0)
+        return orr__runtime_fail(runtime, ORR_INVALID, "a host can't compute for %lld ns",
+                                 (long long)ns);
+    runtime->verbs->host_spend(runtime->backend, runtime->host, ns);
+    return ORR_OK;
+}
+
+void orr__runtime_spend_event(struct orr_runtime *runtime, uint32_t device) {
+    if (runtime->operator_depth > 0 || !runtime->verbs->host_spend)
+        return;
+    int64_t ns = runtime->devices[device < runtime->device_count ? device : 0].spec.host_event_ns;
+    runtime->verbs->host_spend(runtime->backend, runtime->host, ns > 1 ? ns : 1);
+}
+
+void orr__runtime_operator_begin(struct orr_runtime *runtime, uint32_t device, int64_t charge_ns) {
+    assert(device < runtime->device_count);
+    if (runtime->operator_depth++ > 0)
+        return;
+    if (charge_ns < 0)
+        charge_ns = runtime->devices[device].spec.host_operator_ns;
+    runtime->operator_charge_ns = charge_ns;
+}
+
+void orr__runtime_operator_end(struct orr_runtime *runtime, bool completed) {
+    assert(runtime->operator_depth > 0);
+    if (--runtime->operator_depth > 0)
+        return;
+    if (completed && runtime->operator_charge_ns > 0 && runtime->verbs->host_spend)
+        runtime->verbs->host_spend(runtime->backend, runtime->host, runtime->operator_charge_ns);
+    runtime->operator_charge_ns = 0;
+}
+
+/* --- finishing --- */
+
+enum orr_status orr_runtime_finish(struct orr_runtime *runtime) {
+    runtime->scratch.status = ORR_OK;
+    uint32_t count = 0;
+    for (size_t i = 0; i < runtime->stream_count; i++)
+        if (runtime->streams[i]->last.seq > 0)
+            runtime->point_scratch[count++] = runtime->streams[i]->last;
+    enum orr_status status = ORR_OK;
+    if (count > 0)
+        status = runtime->verbs->wait(runtime->backend, runtime->host, runtime->point_scratch,
+                                      count, ORR_WAIT_ALL, ORR_TIME_MAX, &runtime->scratch);
+    if (status != ORR_OK)
+        return orr__runtime_backend_failed(runtime, status);
+    if (runtime->failure.status != ORR_OK)
+        return orr__runtime_fail(runtime, ORR_DEVICE_FAILED, "%s", runtime->failure.text);
+    return ORR_OK;
+}
+
+/* --- facts --- */
+
+uint32_t orr_runtime_device_count(const struct orr_runtime *runtime) {
+    return runtime->device_count;
+}
+
+const struct orr_device_spec *orr_runtime_spec(const struct orr_runtime *runtime, uint32_t device) {
+    return device < runtime->device_count ? &runtime->devices[device].spec : NULL;
+}
+
+bool orr_runtime_timing_only(const struct orr_runtime *runtime) {
+    return runtime->timing_only;
+}
+
+uint64_t orr_runtime_seed(const struct orr_runtime *runtime) {
+    return runtime->seed;
+}
+
+const char *orr_runtime_backend_name(const struct orr_runtime *runtime) {
+    return runtime->verbs->name;
+}
+
+const struct orr_memory *orr_runtime_memory(const struct orr_runtime *runtime) {
+    return runtime->memory;
+}
+
+void orr_runtime_meta(struct orr_runtime *runtime, const char *key, const char *value) {
+    if (!runtime->writer)
+        return;
+    struct orr_record_meta record = {.header = ORR_RECORD_HEADER(meta, META),
+                                     .key = name_or_empty(runtime, key),
+                                     .value = name_or_empty(runtime, value)};
+    orr_record_push(runtime->writer, &record);
+}
+
+void orr_runtime_finding(struct orr_runtime *runtime, const char *kind, const char *severity,
+                         uint64_t cmd_a, uint64_t cmd_b, uint64_t buffer, const char *message,
+                         const char *fix) {
+    uint64_t id = ++runtime->finding_count;
+    if (!runtime->writer)
+        return;
+    struct orr_record_finding record = {.header = ORR_RECORD_HEADER(finding, FINDING),
+                                        .id = id,
+                                        .cmd_a = cmd_a,
+                                        .cmd_b = cmd_b,
+                                        .buffer = buffer,
+                                        .kind = name_or_empty(runtime, kind),
+                                        .severity = name_or_empty(runtime, severity),
+                                        .message = name_or_empty(runtime, message),
+                                        .fix = name_or_empty(runtime, fix)};
+    orr_record_push(runtime->writer, &record);
+}
+
+uint64_t orr_runtime_finding_count(const struct orr_runtime *runtime) {
+    return runtime->finding_count;
+}

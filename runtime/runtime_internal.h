@@ -1,0 +1,318 @@
+/* The host layer's private twin: the runtime's structs, and the choke point that every command
+ * passes.
+ *
+ * A call of the API that enqueues takes a pending object from the runtime's pool, fills in its
+ * command and its ranges, and submits it:
+ *
+ *     struct orr__pending *pending = orr__pending_take(runtime, ORR_COMMAND_KERNEL, name, 2);
+ *     status = orr__pending_add(pending, stream->device, &range);
+ *     status = orr__runtime_submit(stream, pending, waits, wait_count, &point);
+ *
+ * Submitting consumes the pending object whatever the result. It assigns the command's id, waits
+ * for room in a full queue, passes ORR_BLOCKED up with nothing changed, and writes the command's
+ * edges and accesses; the retire callback writes the command itself and returns the object to the
+ * pool. A backend may retire a command within its own submit, so nothing of the pending object is
+ * touched afterwards.
+ *
+ * Failures: orr__runtime_fail sets the runtime's error text and returns the status.
+ *
+ * Threads: as the runtime. A backend's worker calls `run` of a command, which reads the pending
+ * object's constant fields and nothing else. */
+#ifndef ORR_RUNTIME_RUNTIME_INTERNAL_H
+#define ORR_RUNTIME_RUNTIME_INTERNAL_H
+
+#include "runtime/allocator.h"
+#include "runtime/communicator.h"
+
+enum {
+    ORR__PENDING_INLINE = 6,    /* ranges without an array of their own */
+    ORR__NAME_CACHE = 64,       /* a power of two */
+    ORR__STREAMS_MAX = 1 << 20, /* of a runtime */
+    ORR__HOSTS_MAX = 1 << 16,
+    ORR__STREAM_KINDS = 3
+};
+
+/* A command between its call and its retirement, and the arrays that its `accesses` point to. */
+struct orr__pending {
+    struct orr__pending *next; /* in the pool */
+    struct orr_runtime *runtime;
+    struct orr_command command;
+    struct orr_access *accesses; /* `capacity` of them; command.access_count are filled */
+    struct orr_buffer **buffers; /* of the accesses */
+    uint32_t capacity;
+    bool untold;   /* submitted, but its edges and accesses are not written yet */
+    uint8_t value; /* FILL */
+    enum orr_status (*kernel_run)(void *work, struct orr_error *error); /* KERNEL */
+    orr_host_function function; /* HOSTFN; its context is `work` */
+    void *work;
+    void (*release)(void *work);
+    struct orr_communicator *communicator; /* COLLECTIVE; NULL otherwise */
+    struct orr_collective collective;
+    struct orr_access inline_accesses[ORR__PENDING_INLINE];
+    struct orr_buffer *inline_buffers[ORR__PENDING_INLINE];
+};
+
+/* Who may take commands instead of the backend: a capture in progress. Set in runtime->capture by
+ * the program layer, which owns it. Every hook answers in *out_taken whether the call was its
+ * business; if not, the call goes its usual way. */
+struct orr__capture {
+    /* A command for a stream. When taken, the pending object belongs to the capture (give it back
+     * with orr__pending_drop), its id is 0, and *out_point is whatever the capture wants to see in
+     * later waits. */
+    enum orr_status (*command)(struct orr__capture *capture, struct orr_stream *stream,
+                               struct orr__pending *pending, const struct orr_point *waits,
+                               uint32_t wait_count, struct orr_point *out_point, bool *out_taken);
+    /* A group: one command for each of `count` streams. */
+    enum orr_status (*group)(struct orr__capture *capture, struct orr_stream *const *streams,
+                             struct orr__pending *const *pending, uint32_t count,
+                             const struct orr_point *waits, uint32_t wait_count,
+                             struct orr_point *out_points, bool *out_taken);
+    /* The host waits for, or asks about, these points: ORR_INVALID where a capture forbids that. */
+    enum orr_status (*host_wait)(struct orr__capture *capture, const struct orr_point *points,
+                                 uint32_t count, bool *out_taken);
+};
+
+struct orr_stream {
+    struct orr_runtime *runtime;
+    uint32_t id, device, name;
+    enum orr_stream_kind kind;
+    bool destroyed;
+    struct orr_point last;  /* last command enqueued */
+    uint64_t retired_seq;   /* commands retired */
+    uint64_t failed_seq;    /* the first that failed or was skipped, 0 none */
+    int64_t finish_ns;      /* of the last retired one */
+    struct orr__pool *pool; /* its blocks; made on first use */
+};
+
+struct orr_event {
+    struct orr_runtime *runtime;
+    struct orr_event *previous, *next; /* of the runtime */
+    struct orr_point point;            /* seq 0: never recorded */
+    uint32_t name;
+    bool recorded;
+};
+
+/* Use of a buffer by a stream that its block must wait for before it is handed out again. */
+struct orr__use {
+    struct orr__use *next;
+    struct orr_stream *stream;
+    struct orr_point point; /* set when the buffer is freed */
+    uint64_t offset, bytes; /* of the block, once it is history of its segment */
+};
+
+struct orr_buffer {
+    struct orr_runtime *runtime;
+    uint64_t id, bytes;
+    uint64_t base; /* of its first byte within `memory` */
+    void *data;    /* host pointer of its first byte, NULL if there is none */
+    uint32_t memory, device, label, site;
+    uint32_t users;               /* ranges of commands that have not retired */
+    bool live;                    /* not freed */
+    struct orr_stream *stream;    /* allocated for; NULL: host memory */
+    struct orr__block *block;     /* NULL: host memory, or handed back */
+    struct orr__segment *segment; /* after the free: counts this buffer in `pending`; else NULL */
+    struct orr__use *uses;
+    struct orr_buffer *previous, *next; /* of the device's live ones; `next` also in the pool */
+};
+
+struct orr__device {
+    struct orr_device_spec spec;
+    struct orr__allocator *allocator;
+    struct orr_stream *streams[ORR__STREAM_KINDS]; /* its own, by kind */
+    struct orr_buffer *buffers;                    /* live, the newest first */
+    struct orr_buffer *deferred, **deferred_end;   /* freed, in order, blocks held */
+};
+
+struct orr__host {
+    int64_t
+        first_ns; /* when the call that is being repeated was first made; ORR_TIME_NONE if none */
+};
+
+struct orr_communicator {
+    struct orr_runtime *runtime;
+    struct orr_communicator *previous, *next;
+    uint32_t id, name, count;
+    uint64_t seq; /* of its next collective, from 0 */
+    uint32_t devices[];
+};
+
+struct orr_runtime {
+    const struct orr_memory *memory;
+    struct orr_backend *backend;
+    const struct orr_backend_verbs *verbs;
+    struct orr_names *names;
+    struct orr_sink *sink;
+    struct orr_record_writer *writer; /* the sink's; NULL without one */
+    bool timing_only, trace_accesses;
+    uint64_t seed;
+
+    struct orr__device *devices;
+    uint32_t device_count;
+    struct orr_stream **streams; /* by id */
+    size_t stream_count, stream_capacity;
+    struct orr__host *hosts;
+    size_t host_count, host_capacity;
+    struct orr_event *events;
+    struct orr_communicator *communicators;
+    struct orr_mesh *meshes, *default_mesh;
+    struct orr_tensor *tensors;      /* live ones; freed with the runtime */
+    uint64_t op_count;               /* ids of logical operators given */
+    struct orr_buffer *host_buffers; /* live pinned memory */
+    struct orr_buffer *doomed;       /* freed pinned memory that nobody uses any more */
+
+    uint32_t host, site; /* the current caller */
+    const char *site_text;
+    struct {
+        const char *text;
+        uint32_t id;
+    } name_cache[ORR__NAME_CACHE];
+
+    uint64_t command_count, sync_count, buffer_count, collective_count,
+        finding_count; /* ids given */
+    uint64_t segment_count, event_count, pending_count;
+    uint32_t communicator_count;
+
+    struct orr__pending *pending_pool;
+    struct orr_buffer *buffer_pool;
+    struct orr__capture *capture;
+    const struct orr_point *submit_waits; /* of the command that is being submitted */
+    uint32_t submit_wait_count;
+
+    uint32_t operator_depth;
+    int64_t
+        operator_charge_ns; /* left to be charged to the operator's first command; -1: the spec */
+
+    struct orr_point *point_scratch; /* as many as streams */
+    size_t point_capacity;
+    struct orr_command *group_commands; /* as many as the largest communicator has members */
+    struct orr__pending **group_pending;
+    struct orr_point *group_points;
+    uint32_t *group_streams;
+    size_t group_capacity;
+
+    struct orr_error error;   /* of the last call that failed */
+    struct orr_error scratch; /* handed to the backend */
+    struct orr_error failure; /* the first failed command */
+    uint32_t id_alloc, id_free, id_record_stream, id_record, id_wait, id_copy, id_fill, id_hostread,
+        id_hostwrite, id_device_memory, id_pinned, id_memory_bytes,
+        id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */
+};
+
+/* --- runtime.c --- */
+
+/* Replaces the runtime's error text and returns `status`. */
+enum orr_status orr__runtime_fail(struct orr_runtime *runtime, enum orr_status status,
+                                  const char *format, ...) __attribute__((format(printf, 3, 4)));
+enum orr_status orr__runtime_no_memory(struct orr_runtime *runtime);
+
+/* Takes over what the backend left in runtime->scratch. BLOCKED and NOT_READY pass unchanged. */
+enum orr_status orr__runtime_backend_failed(struct orr_runtime *runtime, enum orr_status status);
+
+/* Id of a text; NULL is "". Cached, so that a name used again costs a comparison. */
+enum orr_status orr__runtime_name(struct orr_runtime *runtime, const char *text,
+                                  uint32_t *out_id) ORR_MUST_CHECK;
+
+/* ORR_BLOCKED if an earlier host has to act first; for calls that act without the backend. */
+enum orr_status orr__runtime_turn(struct orr_runtime *runtime) ORR_MUST_CHECK;
+
+/* Writes a record, if there is a sink. */
+static inline void orr__runtime_record(struct orr_runtime *runtime, const void *record) {
+    if (runtime->writer)
+        orr_record_push(runtime->writer, record);
+}
+
+/* Brackets the commands of one logical operator: allocations inside cost the host nothing, and the
+ * first command submitted pays `charge_ns` (-1: the device spec's host_operator_ns) for all of
+ * them; if there was none, the end pays. `completed` false: the operator failed or is to be repeated, and
+ * nothing is charged. Brackets nest; the outermost one counts. */
+void orr__runtime_operator_begin(struct orr_runtime *runtime, uint32_t device, int64_t charge_ns);
+void orr__runtime_operator_end(struct orr_runtime *runtime, bool completed);
+
+/* Charges the current host, outside of operators, one event-sized call; min 1 ns. */
+void orr__runtime_spend_event(struct orr_runtime *runtime, uint32_t device);
+
+/* --- submit.c --- */
+
+/* A command with kind, name, caller and room for `access_count` ranges; NULL without memory. */
+struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_command_kind kind,
+                                       uint32_t name, uint32_t access_count);
+/* Back to the pool, without releasing `work`. */
+void orr__pending_drop(struct orr__pending *pending);
+
+/* Appends a range, checked: ORR_INVALID with a text for a range outside its buffer, a freed buffer,
+ * or one of another device than `device` (ORR_ID_NONE: any will do). Empty ranges are dropped. */
+enum orr_status orr__pending_add(struct orr__pending *pending, uint32_t device,
+                                 const struct orr_range *range) ORR_MUST_CHECK;
+
+/* Where the range of access `index` begins for the host, or NULL. */
+void *orr__pending_pointer(const struct orr__pending *pending, uint32_t index);
+
+/* The choke point. `waits` are borrowed for the call, `out_point` may be NULL. `pending` is
+ * consumed; its `work` only on ORR_OK. */
+enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pending *pending,
+                                    const struct orr_point *waits, uint32_t wait_count,
+                                    struct orr_point *out_point) ORR_MUST_CHECK;
+/* The same for one command on each of `count` streams, all or none. */
+enum orr_status orr__runtime_submit_group(struct orr_runtime *runtime,
+                                          struct orr_stream *const *streams,
+                                          struct orr__pending *const *pending, uint32_t count,
+                                          const struct orr_point *waits, uint32_t wait_count,
+                                          struct orr_point *out_points) ORR_MUST_CHECK;
+/* A command of no stream, done by the host at once: HOSTREAD, HOSTWRITE. Consumes `pending`. */
+enum orr_status orr__runtime_host_access(struct orr_runtime *runtime,
+                                         struct orr__pending *pending) ORR_MUST_CHECK;
+/* Writes a command that happens on the host at once and takes from begin_ns to now: ALLOC, FREE,
+ * RECORD_STREAM. Returns its id. */
+uint64_t orr__runtime_host_command(struct orr_runtime *runtime, enum orr_command_kind kind,
+                                   uint32_t name, uint32_t device, uint32_t stream,
+                                   int64_t begin_ns);
+
+/* The `retired` of struct orr_retire. */
+void orr__runtime_retired(void *context, const struct orr_command *command,
+                          const struct orr_error *error);
+
+/* Room for groups of `count` members. */
+enum orr_status orr__runtime_reserve_group(struct orr_runtime *runtime,
+                                           uint32_t count) ORR_MUST_CHECK;
+
+/* --- stream.c --- */
+
+/* Blocks the current host for points, and records that as a sync of `kind` (`target` as in struct
+ * orr_record_sync). ORR_DEVICE_FAILED if a command up to one of the points failed; ORR_NOT_READY at
+ * the deadline; for ORR_WAIT_ANY *out_index (may be NULL) is the first point that has retired. */
+enum orr_status orr__runtime_wait(struct orr_runtime *runtime, const struct orr_point *points,
+                                  uint32_t count, enum orr_wait_mode mode, int64_t deadline_ns,
+                                  enum orr_sync_kind kind, uint32_t target,
+                                  uint32_t *out_index) ORR_MUST_CHECK;
+/* The same without a look at failures: ORR_DEVICE_FAILED means that the points can't retire. */
+enum orr_status orr__runtime_block(struct orr_runtime *runtime, const struct orr_point *points,
+                                   uint32_t count, enum orr_wait_mode mode, int64_t deadline_ns,
+                                   enum orr_sync_kind kind, uint32_t target) ORR_MUST_CHECK;
+/* Asks about one point; success is recorded like a sync (races.md rule 7). */
+enum orr_status orr__runtime_query(struct orr_runtime *runtime, struct orr_point point,
+                                   enum orr_sync_kind kind, uint32_t target) ORR_MUST_CHECK;
+/* True if the point has retired as far as the host layer has heard. */
+bool orr__point_retired(const struct orr_runtime *runtime, struct orr_point point);
+/* Frees all streams. */
+void orr__streams_destroy(struct orr_runtime *runtime);
+/* Frees all events. */
+void orr__events_destroy(struct orr_runtime *runtime);
+
+/* --- buffer.c --- */
+
+/* A user of a freed buffer was its last: the buffer can go. Called by the retire callback. */
+void orr__buffer_unused(struct orr_buffer *buffer);
+/* Contents that the host layer writes itself before any command can see them; zeros if `from` is
+ * NULL. Nothing under timing-only. The buffer must be new. */
+enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offset, const void *from,
+                                       uint64_t bytes) ORR_MUST_CHECK;
+void orr__buffers_destroy(struct orr_runtime *runtime);
+
+/* --- communicator.c --- */
+
+/* Writes the records of a collective whose members have just been submitted. */
+void orr__collective_record(struct orr_communicator *communicator,
+                            const struct orr_command *members);
+void orr__communicators_destroy(struct orr_runtime *runtime);
+
+#endif

@@ -1,0 +1,493 @@
+/* The choke point: commands on their way to the backend and back.
+ *
+ *     take --> add ranges --> submit --> [backend] --> retired --> pool
+ *                                |
+ *                                +--> a capture, if one is in progress
+ *
+ * What a command needs until it has retired lives in its pending object; these are pooled, so that
+ * after warm-up a command costs no allocation. */
+#include <assert.h>
+
+#include "runtime/runtime_internal.h"
+
+/* --- pending objects --- */
+
+static bool grow_accesses(struct orr__pending *pending, uint32_t count) {
+    const struct orr_memory *memory = pending->runtime->memory;
+    struct orr_access *accesses = orr_memory_alloc(memory, count * sizeof *accesses);
+    struct orr_buffer **buffers = orr_memory_alloc(memory, count * sizeof(struct orr_buffer *));
+    if (!accesses || !buffers) {
+        orr_memory_free(memory, accesses);
+        orr_memory_free(memory, buffers);
+        return false;
+    }
+    if (pending->capacity > ORR__PENDING_INLINE) {
+        orr_memory_free(memory, pending->accesses);
+        orr_memory_free(memory, pending->buffers);
+    }
+    pending->accesses = accesses;
+    pending->buffers = buffers;
+    pending->capacity = count;
+    return true;
+}
+
+static struct orr__pending *new_pending(struct orr_runtime *runtime) {
+    struct orr__pending *pending = runtime->pending_pool;
+    if (pending) {
+        runtime->pending_pool = pending->next;
+        return pending;
+    }
+    pending = orr_memory_alloc(runtime->memory, sizeof *pending);
+    if (!pending)
+        return NULL;
+    pending->runtime = runtime;
+    pending->accesses = pending->inline_accesses;
+    pending->buffers = pending->inline_buffers;
+    pending->capacity = ORR__PENDING_INLINE;
+    return pending;
+}
+
+struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_command_kind kind,
+                                       uint32_t name, uint32_t access_count) {
+    struct orr__pending *pending = new_pending(runtime);
+    if (!pending)
+        return NULL;
+    if (access_count > pending->capacity && !grow_accesses(pending, access_count)) {
+        orr__pending_drop(pending);
+        return NULL;
+    }
+    pending->kernel_run = NULL;
+    pending->work = NULL;
+    pending->release = NULL;
+    pending->communicator = NULL;
+    pending->command = (struct orr_command){
+        .record = {.header = ORR_RECORD_HEADER(command, COMMAND),
+                   .enqueue_ns = ORR_TIME_NONE,
+                   .enqueued_ns = ORR_TIME_NONE,
+                   .ready_ns = ORR_TIME_NONE,
+                   .start_ns = ORR_TIME_NONE,
+                   .finish_ns = ORR_TIME_NONE,
+                   .name = name,
+                   .site = runtime->site,
+                   .host = runtime->host,
+                   .device = ORR_ID_NONE,
+                   .stream = ORR_ID_NONE},
+        .submit_ns = -1,
+        .service_ns = -1,
+        .accesses = pending->accesses,
+        .context = pending,
+    };
+    pending->command.record.header.a = (uint8_t)kind;
+    pending->command.record.header.b = ORR_DTYPE_NONE;
+    return pending;
+}
+
+void orr__pending_drop(struct orr__pending *pending) {
+    pending->next = pending->runtime->pending_pool;
+    pending->runtime->pending_pool = pending;
+}
+
+static enum orr_status check_range(struct orr_runtime *runtime, uint32_t device,
+                                   const struct orr_range *range) {
+    const struct orr_buffer *buffer = range->buffer;
+    if (!buffer || !buffer->live)
+        return orr__runtime_fail(runtime, ORR_INVALID, "a range of a buffer that has been freed");
+    if (buffer->runtime != runtime)
+        return orr__runtime_fail(runtime, ORR_INVALID, "a range of another runtime's buffer");
+    if (range->offset > buffer->bytes || range->bytes > buffer->bytes - range->offset)
+        return orr__runtime_fail(
+            runtime, ORR_INVALID,
+            "range of %llu bytes at %llu is outside of buffer '%s', which has %llu bytes",
+            (unsigned long long)range->bytes, (unsigned long long)range->offset,
+            orr_names_text(runtime->names, buffer->label), (unsigned long long)buffer->bytes);
+    if (device != ORR_ID_NONE && buffer->device != device && buffer->device != ORR_ID_NONE)
+        return orr__runtime_fail(runtime, ORR_INVALID,
+                                 "buffer '%s' is memory of device %u, but device %u is to use it",
+                                 orr_names_text(runtime->names, buffer->label),
+                                 (unsigned)buffer->device, (unsigned)device);
+    return ORR_OK;
+}
+
+enum orr_status orr__pending_add(struct orr__pending *pending, uint32_t device,
+                                 const struct orr_range *range) {
+    enum orr_status status = check_range(pending->runtime, device, range);
+    if (status != ORR_OK || range->bytes == 0)
+        return status;
+    uint32_t index = pending->command.access_count;
+    assert(index < pending->capacity);
+    pending->accesses[index] = (struct orr_access){.memory = range->buffer->memory,
+                                                   .mode = (uint32_t)range->mode,
+                                                   .offset = range->buffer->base + range->offset,
+                                                   .bytes = range->bytes};
+    pending->buffers[index] = range->buffer;
+    pending->command.access_count = index + 1;
+    return ORR_OK;
+}
+
+void *orr__pending_pointer(const struct orr__pending *pending, uint32_t index) {
+    assert(index < pending->command.access_count);
+    const struct orr_buffer *buffer = pending->buffers[index];
+    if (!buffer->data)
+        return NULL;
+    return (char *)buffer->data + (pending->accesses[index].offset - buffer->base);
+}
+
+/* From here to the retirement the buffers' bytes are in use. */
+static void hold_buffers(const struct orr__pending *pending) {
+    for (uint32_t i = 0; i < pending->command.access_count; i++)
+        pending->buffers[i]->users++;
+}
+
+static void release_buffers(const struct orr__pending *pending) {
+    for (uint32_t i = 0; i < pending->command.access_count; i++) {
+        struct orr_buffer *buffer = pending->buffers[i];
+        assert(buffer->users > 0);
+        if (--buffer->users == 0 && !buffer->live)
+            orr__buffer_unused(buffer);
+    }
+}
+
+/* --- what is written about a command besides its own record --- */
+
+static void tell_edges(const struct orr_runtime *runtime, uint64_t id) {
+    for (uint32_t i = 0; i < runtime->submit_wait_count; i++) {
+        if (runtime->submit_waits[i].cmd == 0)
+            continue;
+        struct orr_record_edge edge = {.header = ORR_RECORD_HEADER(edge, EDGE),
+                                       .src = runtime->submit_waits[i].cmd,
+                                       .dst = id};
+        edge.header.a = ORR_EDGE_EVENT;
+        orr_record_push(runtime->writer, &edge);
+    }
+}
+
+static void tell_accesses(const struct orr__pending *pending, uint64_t id) {
+    for (uint32_t i = 0; i < pending->command.access_count; i++) {
+        const struct orr_buffer *buffer = pending->buffers[i];
+        struct orr_record_access access = {.header = ORR_RECORD_HEADER(access, ACCESS),
+                                           .cmd = id,
+                                           .buffer = buffer->id,
+                                           .offset = pending->accesses[i].offset - buffer->base,
+                                           .bytes = pending->accesses[i].bytes};
+        access.header.a = (uint8_t)pending->accesses[i].mode;
+        orr_record_push(pending->runtime->writer, &access);
+    }
+}
+
+/* Once per command and before its own record: after the submit, or by the retire callback if the
+ * backend retires the command within its submit. */
+static void tell(struct orr__pending *pending) {
+    const struct orr_runtime *runtime = pending->runtime;
+    pending->untold = false;
+    if (!runtime->writer)
+        return;
+    tell_edges(runtime, pending->command.record.id);
+    if (runtime->trace_accesses)
+        tell_accesses(pending, pending->command.record.id);
+}
+
+/* --- submitting --- */
+
+/* In an operator the first command pays for all. Records and waits never do. */
+static int64_t operator_share(const struct orr_runtime *runtime, enum orr_command_kind kind) {
+    if (kind == ORR_COMMAND_RECORD || kind == ORR_COMMAND_WAIT)
+        return 0;
+    return runtime->operator_charge_ns;
+}
+
+static void prepare(struct orr_stream *stream, struct orr__pending *pending) {
+    struct orr_runtime *runtime = stream->runtime;
+    struct orr_command *command = &pending->command;
+    command->record.id = ++runtime->command_count;
+    command->record.device = stream->device;
+    command->record.stream = stream->id;
+    command->record.enqueue_ns = runtime->hosts[runtime->host].first_ns;
+    if (runtime->operator_depth > 0 && command->submit_ns < 0)
+        command->submit_ns =
+            operator_share(runtime, (enum orr_command_kind)command->record.header.a);
+    pending->untold = true;
+    hold_buffers(pending);
+}
+
+/* The submit came to nothing: as if it had not been called. */
+static void undo(struct orr__pending *pending) {
+    struct orr_runtime *runtime = pending->runtime;
+    pending->untold = false;
+    if (runtime->command_count == pending->command.record.id)
+        runtime->command_count--;
+    release_buffers(pending);
+    orr__pending_drop(pending);
+}
+
+/* Blocks the host until a full queue has room. The time is part of the call, which began at the
+ * first attempt, also if the wait lets another host run first and the caller repeats everything. */
+static enum orr_status wait_for_room(struct orr_runtime *runtime, struct orr_point room) {
+    struct orr__host *host = &runtime->hosts[runtime->host];
+    if (host->first_ns == ORR_TIME_NONE)
+        host->first_ns = runtime->verbs->now(runtime->backend, runtime->host);
+    return runtime->verbs->wait(runtime->backend, runtime->host, &room, 1, ORR_WAIT_ALL,
+                                ORR_TIME_MAX, &runtime->scratch);
+}
+
+/* After the last attempt: the next call begins anew, unless this one will be repeated. */
+static enum orr_status end_attempts(struct orr_runtime *runtime, enum orr_status status) {
+    if (status != ORR_BLOCKED)
+        runtime->hosts[runtime->host].first_ns = ORR_TIME_NONE;
+    runtime->submit_wait_count = 0;
+    return status == ORR_OK ? ORR_OK : orr__runtime_backend_failed(runtime, status);
+}
+
+static void begin_attempts(struct orr_runtime *runtime, const struct orr_point *waits,
+                           uint32_t wait_count) {
+    runtime->scratch.status = ORR_OK;
+    runtime->submit_waits = waits;
+    runtime->submit_wait_count = wait_count;
+}
+
+static void enqueued(struct orr_stream *stream, struct orr_point point, uint64_t id,
+                     int64_t submit_ns) {
+    struct orr_runtime *runtime = stream->runtime;
+    assert(point.stream == stream->id && point.seq > stream->last.seq);
+    stream->last = point;
+    stream->last.cmd = id;
+    if (runtime->operator_depth > 0 && submit_ns > 0)
+        runtime->operator_charge_ns = 0;
+}
+
+static enum orr_status submit_command(struct orr_runtime *runtime, uint32_t stream,
+                                      struct orr_command *command, struct orr_point *out_point) {
+    for (;;) {
+        enum orr_status status =
+            runtime->verbs->submit(runtime->backend, stream, command, runtime->submit_waits,
+                                   runtime->submit_wait_count, out_point, &runtime->scratch);
+        if (status == ORR_FULL)
+            status = wait_for_room(runtime, *out_point);
+        else
+            return status;
+        if (status != ORR_OK)
+            return status;
+        command->record.enqueue_ns = runtime->hosts[runtime->host].first_ns;
+    }
+}
+
+enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pending *pending,
+                                    const struct orr_point *waits, uint32_t wait_count,
+                                    struct orr_point *out_point) {
+    struct orr_runtime *runtime = stream->runtime;
+    struct orr_point point = {0};
+    if (runtime->capture) {
+        bool taken = false;
+        enum orr_status status = runtime->capture->command(runtime->capture, stream, pending, waits,
+                                                           wait_count, &point, &taken);
+        if (taken) {
+            if (out_point)
+                *out_point = point;
+            return status;
+        }
+    }
+    begin_attempts(runtime, waits, wait_count);
+    prepare(stream, pending);
+    uint64_t id = pending->command.record.id;
+    int64_t submit_ns = pending->command.submit_ns;
+    enum orr_status status = submit_command(runtime, stream->id, &pending->command, &point);
+    if (status != ORR_OK) {
+        undo(pending);
+        return end_attempts(runtime, status);
+    }
+    if (pending->untold)
+        tell(pending);
+    enqueued(stream, point, id, submit_ns);
+    if (out_point)
+        *out_point = stream->last;
+    return end_attempts(runtime, ORR_OK);
+}
+
+/* --- groups --- */
+
+enum orr_status orr__runtime_reserve_group(struct orr_runtime *runtime, uint32_t count) {
+    if (count <= runtime->group_capacity)
+        return ORR_OK;
+    const struct orr_memory *memory = runtime->memory;
+    struct orr_command *commands = orr_memory_alloc(memory, count * sizeof *commands);
+    struct orr__pending **pending = orr_memory_alloc(memory, count * sizeof(struct orr__pending *));
+    struct orr_point *points = orr_memory_alloc(memory, count * sizeof *points);
+    uint32_t *streams = orr_memory_alloc(memory, count * sizeof *streams);
+    bool complete = commands && pending && points && streams;
+    orr_memory_free(memory, complete ? (void *)runtime->group_commands : commands);
+    orr_memory_free(memory, complete ? (void *)runtime->group_pending : pending);
+    orr_memory_free(memory, complete ? (void *)runtime->group_points : points);
+    orr_memory_free(memory, complete ? (void *)runtime->group_streams : streams);
+    if (!complete)
+        return orr__runtime_no_memory(runtime);
+    runtime->group_commands = commands;
+    runtime->group_pending = pending;
+    runtime->group_points = points;
+    runtime->group_streams = streams;
+    runtime->group_capacity = count;
+    return ORR_OK;
+}
+
+static enum orr_status submit_commands(struct orr_runtime *runtime, uint32_t count) {
+    for (;;) {
+        enum orr_status status = runtime->verbs->submit_group(
+            runtime->backend, runtime->group_streams, runtime->group_commands, count,
+            runtime->submit_waits, runtime->submit_wait_count, runtime->group_points,
+            &runtime->scratch);
+        if (status != ORR_FULL)
+            return status;
+        status = wait_for_room(runtime, runtime->group_points[0]);
+        if (status != ORR_OK)
+            return status;
+        for (uint32_t i = 0; i < count; i++)
+            runtime->group_commands[i].record.enqueue_ns = runtime->hosts[runtime->host].first_ns;
+    }
+}
+
+static void prepare_group(struct orr_runtime *runtime, struct orr_stream *const *streams,
+                          struct orr__pending *const *pending, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        prepare(streams[i], pending[i]);
+        if (runtime->operator_depth > 0 && i > 0)
+            pending[i]->command.submit_ns = 0;
+        runtime->group_commands[i] = pending[i]->command;
+        runtime->group_streams[i] = streams[i]->id;
+    }
+}
+
+enum orr_status orr__runtime_submit_group(struct orr_runtime *runtime,
+                                          struct orr_stream *const *streams,
+                                          struct orr__pending *const *pending, uint32_t count,
+                                          const struct orr_point *waits, uint32_t wait_count,
+                                          struct orr_point *out_points) {
+    assert(count > 0 && count <= runtime->group_capacity);
+    if (runtime->capture) {
+        bool taken = false;
+        enum orr_status status =
+            runtime->capture->group(runtime->capture, streams, pending, count, waits, wait_count,
+                                    runtime->group_points, &taken);
+        for (uint32_t i = 0; taken && status == ORR_OK && out_points && i < count; i++)
+            out_points[i] = runtime->group_points[i];
+        if (taken)
+            return status;
+    }
+    struct orr_communicator *communicator = pending[0]->communicator;
+    begin_attempts(runtime, waits, wait_count);
+    prepare_group(runtime, streams, pending, count);
+    enum orr_status status = submit_commands(runtime, count);
+    for (uint32_t i = count; status != ORR_OK && i-- > 0;)
+        undo(pending[i]);
+    for (uint32_t i = 0; status == ORR_OK && i < count; i++) {
+        if (pending[i]->untold)
+            tell(pending[i]);
+        enqueued(streams[i], runtime->group_points[i], runtime->group_commands[i].record.id,
+                 runtime->group_commands[i].submit_ns);
+        if (out_points)
+            out_points[i] = streams[i]->last;
+    }
+    if (status == ORR_OK && communicator)
+        orr__collective_record(communicator, runtime->group_commands);
+    return end_attempts(runtime, status);
+}
+
+/* --- the host's own commands --- */
+
+/* Without the verb: at the host's clock, one thing after another. */
+static enum orr_status access_directly(struct orr_runtime *runtime, struct orr_command *command) {
+    struct orr_record_command *record = &command->record;
+    record->enqueue_ns = runtime->verbs->now(runtime->backend, runtime->host);
+    enum orr_status status = command->run ? command->run(command, &runtime->scratch) : ORR_OK;
+    int64_t now_ns = runtime->verbs->now(runtime->backend, runtime->host);
+    record->enqueued_ns = now_ns;
+    record->ready_ns = record->enqueue_ns;
+    record->start_ns = record->enqueue_ns;
+    record->finish_ns = now_ns;
+    record->header.c = status == ORR_OK ? ORR_COMMAND_STATUS_OK : ORR_COMMAND_STATUS_FAILED;
+    orr__runtime_retired(runtime, command, status == ORR_OK ? NULL : &runtime->scratch);
+    return status;
+}
+
+enum orr_status orr__runtime_host_access(struct orr_runtime *runtime,
+                                         struct orr__pending *pending) {
+    begin_attempts(runtime, NULL, 0);
+    struct orr_command *command = &pending->command;
+    command->record.id = ++runtime->command_count;
+    pending->untold = true;
+    hold_buffers(pending);
+    if (!runtime->verbs->host_access)
+        return end_attempts(runtime, access_directly(runtime, command));
+    enum orr_status status =
+        runtime->verbs->host_access(runtime->backend, command, &runtime->scratch);
+    if (status == ORR_BLOCKED || pending->untold) /* not retired: it did not happen */
+        undo(pending);
+    return end_attempts(runtime, status);
+}
+
+uint64_t orr__runtime_host_command(struct orr_runtime *runtime, enum orr_command_kind kind,
+                                   uint32_t name, uint32_t device, uint32_t stream,
+                                   int64_t begin_ns) {
+    uint64_t id = ++runtime->command_count;
+    if (!runtime->writer)
+        return id;
+    int64_t now_ns = runtime->verbs->now(runtime->backend, runtime->host);
+    struct orr_record_command record = {.header = ORR_RECORD_HEADER(command, COMMAND),
+                                        .id = id,
+                                        .enqueue_ns = begin_ns,
+                                        .enqueued_ns = now_ns,
+                                        .ready_ns = now_ns,
+                                        .start_ns = now_ns,
+                                        .finish_ns = now_ns,
+                                        .name = name,
+                                        .site = runtime->site,
+                                        .host = runtime->host,
+                                        .device = device,
+                                        .stream = stream};
+    record.header.a = (uint8_t)kind;
+    record.header.b = ORR_DTYPE_NONE;
+    record.header.c = ORR_COMMAND_STATUS_OK;
+    orr_record_push(runtime->writer, &record);
+    return id;
+}
+
+/* --- retiring --- */
+
+static void note_failure(struct orr_runtime *runtime, const struct orr_record_command *record,
+                         const struct orr_error *error) {
+    if (runtime->failure.status != ORR_OK)
+        return;
+    const char *site = orr_names_text(runtime->names, record->site);
+    const char *name = orr_names_text(runtime->names, record->name);
+    orr_error_set(&runtime->failure, ORR_DEVICE_FAILED, "%s%s%s: %s", site, *site ? ": " : "", name,
+                  error ? error->text : "the device failed it");
+}
+
+static void note_retired(struct orr_runtime *runtime, const struct orr_record_command *record,
+                         const struct orr_error *error) {
+    enum orr_command_status status = (enum orr_command_status)record->header.c;
+    bool failed = status == ORR_COMMAND_STATUS_FAILED || status == ORR_COMMAND_STATUS_SKIPPED;
+    if (status == ORR_COMMAND_STATUS_FAILED)
+        note_failure(runtime, record, error);
+    if (record->stream == ORR_ID_NONE || status == ORR_COMMAND_STATUS_PENDING)
+        return;
+    struct orr_stream *stream = runtime->streams[record->stream];
+    assert(record->seq == stream->retired_seq + 1);
+    stream->retired_seq = record->seq;
+    stream->finish_ns = record->finish_ns;
+    if (failed && stream->failed_seq == 0)
+        stream->failed_seq = record->seq;
+}
+
+void orr__runtime_retired(void *context, const struct orr_command *command,
+                          const struct orr_error *error) {
+    struct orr_runtime *runtime = context;
+    struct orr__pending *pending = command->context;
+    assert(pending->runtime == runtime);
+    if (pending->untold)
+        tell(pending);
+    if (runtime->writer)
+        orr_record_push(runtime->writer, &command->record);
+    note_retired(runtime, &command->record, error);
+    if (pending->release)
+        pending->release(pending->work);
+    release_buffers(pending);
+    orr__pending_drop(pending);
+}

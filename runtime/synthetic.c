@@ -1,0 +1,75 @@
+#include "runtime/synthetic.h"
+
+#include <string.h>
+
+/* Finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+ * 2014): every bit of the result depends on every bit of x. */
+static uint64_t mix(uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static const uint64_t GOLDEN = 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio, SplitMix64's step */
+
+void orr__synthetic_begin(struct orr__synthetic *synthetic, const char *name) {
+    synthetic->digest = GOLDEN;
+    orr__synthetic_read(synthetic, name, strlen(name));
+}
+
+static uint64_t load(const unsigned char *from, size_t bytes) {
+    uint64_t word = 0;
+    memcpy(&word, from, bytes);
+    return word;
+}
+
+/* One step of a lane: a bijection of the word for any state, and of the state for any word. */
+static uint64_t take_in(uint64_t lane, uint64_t word) {
+    lane = (lane ^ word) * GOLDEN;
+    return lane ^ lane >> 32;
+}
+
+/* Four independent lanes, because one chain of multiplications would be slower than memory. */
+void orr__synthetic_read(struct orr__synthetic *synthetic, const void *from, size_t bytes) {
+    const unsigned char *at = from;
+    uint64_t lanes[4];
+    for (uint64_t i = 0; i < 4; i++)
+        lanes[i] = mix(synthetic->digest + i * GOLDEN);
+    size_t left = bytes;
+    for (; left >= 32; left -= 32, at += 32)
+        for (size_t i = 0; i < 4; i++)
+            lanes[i] = take_in(lanes[i], load(at + 8 * i, 8));
+    for (size_t i = 0; left > 0; i++) {
+        size_t part = left < 8 ? left : 8;
+        lanes[i] = take_in(lanes[i], load(at, part));
+        at += part;
+        left -= part;
+    }
+    uint64_t digest = mix((uint64_t)bytes);
+    for (size_t i = 0; i < 4; i++)
+        digest = mix(take_in(digest, lanes[i]));
+    synthetic->digest = digest;
+}
+
+/* 23 random bits as an f32 in [-1, 1): first in [2, 4), where the exponent is constant. */
+static float unit_value(uint32_t bits) {
+    uint32_t word = 0x40000000u | bits >> 9;
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return value - 3.0f;
+}
+
+void orr__synthetic_write(struct orr__synthetic *synthetic, void *to, size_t bytes) {
+    unsigned char *at = to;
+    uint64_t state = synthetic->digest;
+    for (size_t left = bytes; left > 0;) {
+        state += GOLDEN;
+        uint64_t random = mix(state);
+        float values[2] = {unit_value((uint32_t)random), unit_value((uint32_t)(random >> 32))};
+        size_t part = left < sizeof values ? left : sizeof values;
+        memcpy(at, values, part);
+        at += part;
+        left -= part;
+    }
+    synthetic->digest = mix(synthetic->digest ^ GOLDEN);
+}
