@@ -36,11 +36,12 @@ bool orr__cpu_spin_begin(struct cpu_backend *backend, struct cpu_spin *out_spin)
     return true;
 }
 
-bool orr__cpu_spin_step(const struct cpu_backend *backend, struct cpu_spin *spin) {
-    /* Some pauses between two looks: each look takes the cache line away from the writer. */
-    for (int i = 0; i < 8; i++)
+bool orr__cpu_spin_step(const struct cpu_backend *backend, const struct cpu_spin *spin) {
+    /* Some pauses between two looks: each look takes the cache line away from the writer. Measured
+     * with empty kernels: 146, 149, 106, 95 ns an enqueue with 8, 16, 32, 64 pauses. */
+    for (int i = 0; i < 32; i++)
         relax();
-    return ++spin->rounds % 4 != 0 || orr__cpu_now(backend) < spin->until_ns;
+    return orr__cpu_now(backend) < spin->until_ns;
 }
 
 void orr__cpu_spin_end(struct cpu_backend *backend) {

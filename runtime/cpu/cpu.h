@@ -17,6 +17,7 @@
  *
  * Times in a record: enqueue_ns and enqueued_ns are the host's call; ready_ns is z of analysis.md
  * 2.2; start_ns of a collective's member is its own arrival, finish_ns is the same for all members.
+ * A wait starts when it comes to the head of its stream and finishes when what it waits for has.
  * A skipped command has start_ns = finish_ns = when it was skipped.
  *
  * Runner: with ORR_RUNNER_PER_DEVICE each device has a dispatch thread, which takes the host's
@@ -31,8 +32,8 @@
  * names the host that has waited longest for its turn, sleeping if all of them wait. A wait for
  * points that nobody can submit any more fails at once.
  *
- * Sleeping: a worker, dispatcher or waiting host spins for at most 10 us before it sleeps, and never
- * more of them at once than there are processors less one (waking a sleeper takes about 20 us).
+ * Sleeping: a worker, dispatcher or waiting host spins for at most 10 us before it sleeps, and
+ * never more of them at once than there are processors less one (waking a sleeper takes 20 us).
  *
  * Kernels should not start threads of their own: OpenBLAS must run single-threaded.
  *

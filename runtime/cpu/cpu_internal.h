@@ -13,8 +13,8 @@
  * then by the owner, then read by the host; each hands it on by a store to its counter.
  *
  * The owner of a stream is the thread that runs it. Without one, `activity` is IDLE (nothing to do;
- * who launches takes it and posts it to the pool). A stream that waits for a point of another one is
- * in that one's list of waiters and is owned by nobody until the owner of the other one hands it
+ * who launches takes it and posts it to the pool). A stream that waits for a point of another one
+ * is in that one's list of waiters and is owned by nobody until the owner of the other one hands it
  * on; one whose collective is not complete belongs to the group until the last member arrives.
  *
  * Who sleeps and who wakes agree the same way everywhere: the sleeper announces itself (activity,
@@ -69,23 +69,29 @@ struct cpu_group {
     const struct orr_collective **collectives;
 };
 
-/* A command in a stream. */
+/* A command in a stream. What host and owner both touch for every command is in the first cache
+ * line, so that only this one travels between their processors unless `run` looks at more. */
 struct cpu_slot {
-    /* Host until submitted. The record's host and enqueue_ns: dispatcher, if there is one. */
-    struct orr_command command;
+    /* Host until submitted, then owner until done, then host. */
+    alignas(CPU_LINE) int64_t start_ns; /* ORR_TIME_NONE: not at the head yet */
+    int64_t finish_ns;
+    int64_t awaited_ns; /* latest finish it waited for, or ORR_TIME_NONE */
+    /* Host until submitted, then constant. */
     struct cpu_group *group; /* NULL: a command of its own */
+    orr_command_run run;     /* NULL also if there is nothing to compute, as under timing_only */
     const struct cpu_wait *waits;
+    uint32_t wait_count;
+    bool is_wait; /* of kind WAIT */
+    /* As the times. */
+    uint8_t status; /* enum orr_command_status */
+
+    /* Host until submitted. The record's host and enqueue_ns: dispatcher, if there is one. */
+    alignas(CPU_LINE) struct orr_command command;
     struct cpu_wait few_waits[CPU_FEW_WAITS];
     struct cpu_wait *many_waits; /* kept until close */
     size_t many_capacity;
-    uint32_t wait_count;
-    bool launched_by_dispatcher; /* then the record's enqueued_ns is complete */
     int64_t enqueued_ns;         /* host only */
-
-    /* Owner until done, then host. */
-    alignas(CPU_LINE) int64_t start_ns;
-    int64_t finish_ns, awaited_ns; /* awaited_ns: latest finish it waited for, or ORR_TIME_NONE */
-    enum orr_command_status status;
+    bool launched_by_dispatcher; /* host only: then the record's enqueued_ns is complete */
 };
 
 enum cpu_activity {
@@ -110,13 +116,13 @@ struct cpu_stream {
 
     alignas(CPU_LINE) _Atomic uint64_t launched; /* producer */
 
-    /* Owner. */
+    /* Owner. `done` changes with every command, the others seldom. */
     alignas(CPU_LINE) _Atomic uint64_t done;
-    _Atomic uint64_t poisoned_seq; /* first command that failed or was skipped; 0: none */
-    _Atomic int activity;          /* enum cpu_activity */
-    struct cpu_stream *next;       /* in a list of waiters, a ready list or a hand-over list */
-    uint64_t awaited_seq;          /* in a list of waiters: what for */
-    struct orr_error cause;        /* constant once poisoned_seq is set */
+    alignas(CPU_LINE) _Atomic int activity; /* enum cpu_activity */
+    _Atomic uint64_t poisoned_seq;          /* first command that failed or was skipped; 0: none */
+    struct cpu_stream *next; /* in a list of waiters, a ready list or a hand-over list */
+    uint64_t awaited_seq;    /* in a list of waiters: what for */
+    struct orr_error cause;  /* constant once poisoned_seq is set */
 
     /* Sleepers. `watch` is the lowest point anyone sleeps for; written under the lock. */
     alignas(CPU_LINE) _Atomic uint64_t watch;
@@ -225,10 +231,9 @@ static inline struct cpu_backend *orr__cpu(struct orr_backend *backend) {
 /* Spinning: begin says whether this thread may; step returns false when the time is over. */
 struct cpu_spin {
     int64_t until_ns;
-    uint32_t rounds;
 };
 bool orr__cpu_spin_begin(struct cpu_backend *backend, struct cpu_spin *out_spin);
-bool orr__cpu_spin_step(const struct cpu_backend *backend, struct cpu_spin *spin);
+bool orr__cpu_spin_step(const struct cpu_backend *backend, const struct cpu_spin *spin);
 void orr__cpu_spin_end(struct cpu_backend *backend);
 
 /* --- stream.c: the host's side --- */

@@ -133,7 +133,7 @@ static void slot_retire(struct cpu_backend *backend, struct cpu_stream *stream,
     record->finish_ns = slot->finish_ns;
     record->ready_ns = orr__cpu_ready_ns(record->enqueued_ns, stream->last_finish_ns,
                                          slot->awaited_ns, slot->start_ns);
-    record->header.c = (uint8_t)slot->status;
+    record->header.c = slot->status;
     stream->last_finish_ns = slot->finish_ns;
     bool failed = slot->status != ORR_COMMAND_STATUS_OK;
     assert(!failed || stream->cause.status != ORR_OK);
@@ -268,13 +268,18 @@ static void stream_append(struct cpu_backend *backend, struct cpu_stream *stream
     uint64_t seq = ++stream->submitted;
     slot->command = *command;
     slot->command.collective = collective;
-    slot->command.record.seq = seq;
-    if (slot->command.record.enqueue_ns == ORR_TIME_NONE)
-        slot->command.record.enqueue_ns = begin_ns;
+    struct orr_record_command *record = &slot->command.record;
+    record->seq = seq;
+    record->device = stream->device;
+    record->stream = stream->id;
+    if (record->enqueue_ns == ORR_TIME_NONE)
+        record->enqueue_ns = begin_ns;
+    slot->start_ns = slot->awaited_ns = ORR_TIME_NONE;
     slot->group = group;
-    slot->awaited_ns = ORR_TIME_NONE;
+    slot->run = backend->timing_only ? NULL : command->run;
+    slot->is_wait = record->header.a == ORR_COMMAND_WAIT;
     slot->launched_by_dispatcher = backend->dispatchers != NULL;
-    *out_point = (struct orr_point){.stream = stream->id, .seq = seq};
+    *out_point = (struct orr_point){.stream = stream->id, .seq = seq, .cmd = record->id};
     if (backend->dispatchers) {
         orr__cpu_dispatcher_push(backend->dispatchers[stream->device], stream, seq);
         return;
@@ -342,7 +347,7 @@ static void group_fill(struct cpu_backend *backend, struct cpu_group *group,
     }
 }
 
-/* Without buffers (timing only, or a caller that computes by itself) there is nothing to compute. */
+/* Without buffers (timing only, or the caller computes by itself) there is nothing to compute. */
 static bool group_has_buffers(const struct cpu_group *group) {
     bool any = false;
     for (uint32_t i = 0; i < group->count; i++)

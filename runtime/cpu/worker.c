@@ -155,7 +155,7 @@ static void stream_finish(struct cpu_worker *worker, struct cpu_stream *stream,
     assert(seq == atomic_load_explicit(&stream->done, memory_order_relaxed) + 1);
     assert(finish_ns >= slot->start_ns);
     slot->finish_ns = finish_ns;
-    slot->status = status;
+    slot->status = (uint8_t)status;
     atomic_store_explicit(&stream->finishes[seq & stream->finish_mask], finish_ns,
                           memory_order_release);
     atomic_store(&stream->done, seq);
@@ -190,8 +190,8 @@ static bool stream_is_poisoned(const struct cpu_stream *stream, uint64_t seq) {
     return first != 0 && first <= seq;
 }
 
-/* Puts the stream into the list of waiters of another one, unless the point is done meanwhile. True:
- * the caller no longer owns it. */
+/* Puts the stream into the list of waiters of another one, unless the point is done meanwhile.
+ * True: the caller no longer owns it. */
 static bool stream_block(struct cpu_stream *stream, struct cpu_stream *awaited, uint64_t seq) {
     pthread_mutex_lock(&awaited->lock);
     if (seq < atomic_load_explicit(&awaited->watch, memory_order_relaxed))
@@ -261,37 +261,45 @@ static void command_fail(struct cpu_stream *stream, uint64_t seq, enum orr_statu
     stream_poison(stream, seq, &stream->cause);
 }
 
+/* Calls the command's function. The stream, not poisoned, lends its cause for the error. */
+static enum orr_command_status slot_compute(struct cpu_stream *stream, struct cpu_slot *slot,
+                                            uint64_t seq) {
+    assert(stream->cause.status == ORR_OK);
+    enum orr_status status = slot->run(&slot->command, &stream->cause);
+    if (status != ORR_OK) {
+        command_fail(stream, seq, status);
+        return ORR_COMMAND_STATUS_FAILED;
+    }
+    if (stream->cause.status != ORR_OK)
+        orr_error_clear(&stream->cause);
+    return ORR_COMMAND_STATUS_OK;
+}
+
+static int64_t later_ns(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
 /* Runs the command at the head. `*stamp_ns` is when the one before finished if that is a fair start
- * for this one too, else ORR_TIME_NONE. */
+ * for this one too, else ORR_TIME_NONE. A wait has started when it came to the head. */
 static void command_run(struct cpu_worker *worker, struct cpu_stream *stream, struct cpu_slot *slot,
                         uint64_t seq, int64_t *stamp_ns) {
     struct cpu_backend *backend = worker->backend;
-    const struct orr_command *command = &slot->command;
-    enum orr_command_status result = ORR_COMMAND_STATUS_OK;
-    if (stream_is_poisoned(stream, seq))
-        result = ORR_COMMAND_STATUS_SKIPPED;
-    bool runs = result == ORR_COMMAND_STATUS_OK && command->run && !backend->timing_only;
+    bool skipped = stream_is_poisoned(stream, seq);
+    bool runs = slot->run && !skipped;
     int64_t start_ns = *stamp_ns;
     if (!runs || start_ns == ORR_TIME_NONE || slot->wait_count > 0)
         start_ns = orr__cpu_now(backend);
-    if (start_ns < slot->awaited_ns)
-        start_ns = slot->awaited_ns;
-    slot->start_ns = start_ns;
+    start_ns = later_ns(start_ns, slot->awaited_ns);
     int64_t finish_ns = start_ns;
+    if (slot->start_ns == ORR_TIME_NONE)
+        slot->start_ns = start_ns;
+    enum orr_command_status status = skipped ? ORR_COMMAND_STATUS_SKIPPED : ORR_COMMAND_STATUS_OK;
     if (runs) {
-        enum orr_status status = command->run(command, &stream->cause);
-        finish_ns = orr__cpu_now(backend);
-        if (finish_ns < start_ns)
-            finish_ns = start_ns;
-        if (status != ORR_OK) {
-            result = ORR_COMMAND_STATUS_FAILED;
-            command_fail(stream, seq, status);
-        } else if (stream->cause.status != ORR_OK) {
-            orr_error_clear(&stream->cause);
-        }
+        status = slot_compute(stream, slot, seq);
+        finish_ns = later_ns(start_ns, orr__cpu_now(backend));
     }
     *stamp_ns = finish_ns;
-    stream_finish(worker, stream, slot, seq, finish_ns, result);
+    stream_finish(worker, stream, slot, seq, finish_ns, status);
 }
 
 static struct cpu_slot *slot_of(const struct cpu_stream *stream, uint64_t seq) {
@@ -313,11 +321,10 @@ static enum orr_command_status group_compute(struct cpu_group *group, bool timin
     enum orr_status status = ORR_OK;
     if (!timing_only && group->computes)
         status = orr_collective_run(group->collectives, group->count, &first->stream->cause);
-    for (uint32_t i = 0; status == ORR_OK && !timing_only && i < group->count; i++) {
-        struct cpu_member *member = &group->members[i];
-        const struct orr_command *command = &slot_of(member->stream, member->seq)->command;
-        if (command->run)
-            status = command->run(command, &first->stream->cause);
+    for (uint32_t i = 0; status == ORR_OK && i < group->count; i++) {
+        const struct cpu_slot *slot = slot_of(group->members[i].stream, group->members[i].seq);
+        if (slot->run)
+            status = slot->run(&slot->command, &first->stream->cause);
     }
     if (status == ORR_OK) {
         orr_error_clear(&first->stream->cause);
@@ -341,8 +348,8 @@ static void group_finish(struct cpu_worker *worker, struct cpu_stream *stream,
         int64_t start_ns = slot_of(group->members[i].stream, group->members[i].seq)->start_ns;
         finish_ns = start_ns > finish_ns ? start_ns : finish_ns;
     }
-    /* The host frees the group once all members are retired, so after the last stream_finish nothing
-     * of it may be read. */
+    /* The host frees the group once all members are retired, so after the last stream_finish
+     * nothing of it may be read. */
     for (uint32_t i = 0; i < count; i++) {
         struct cpu_stream *member = group->members[i].stream;
         uint64_t seq = group->members[i].seq;
@@ -358,8 +365,7 @@ static void group_finish(struct cpu_worker *worker, struct cpu_stream *stream,
 static bool group_arrive(struct cpu_worker *worker, struct cpu_stream *stream,
                          struct cpu_slot *slot) {
     struct cpu_group *group = slot->group;
-    int64_t now_ns = orr__cpu_now(worker->backend);
-    slot->start_ns = now_ns < slot->awaited_ns ? slot->awaited_ns : now_ns;
+    slot->start_ns = later_ns(orr__cpu_now(worker->backend), slot->awaited_ns);
     atomic_store_explicit(&stream->activity, CPU_PARKED, memory_order_relaxed);
     if (atomic_fetch_add(&group->arrived, 1) + 1 < group->count)
         return false;
@@ -435,6 +441,8 @@ static void stream_run(struct cpu_worker *worker, struct cpu_stream *stream) {
             stamp_ns = ORR_TIME_NONE;
         }
         struct cpu_slot *slot = slot_of(stream, seq);
+        if (slot->is_wait && slot->wait_count > 0 && slot->start_ns == ORR_TIME_NONE)
+            slot->start_ns = orr__cpu_now(worker->backend);
         if (!waits_over(worker, stream, slot, seq))
             return;
         if (worker->handed) {
