@@ -433,6 +433,8 @@ enum orr_status orr_buffer_alloc(struct orr_stream *stream, uint64_t bytes, cons
     if (status != ORR_OK)
         return status;
     status = take_block(stream, bytes, &block);
+    if (status != ORR_BLOCKED)
+        runtime->hosts[runtime->host].first_ns = ORR_TIME_NONE;
     if (status != ORR_OK) {
         pool_buffer(buffer);
         return status;
@@ -506,22 +508,39 @@ static void free_device_buffer(struct orr_buffer *buffer) {
     count_memory(runtime, device);
 }
 
-void orr_buffer_free(struct orr_buffer **handle) {
-    struct orr_buffer *buffer = *handle;
-    if (!buffer)
-        return;
-    struct orr_runtime *runtime = buffer->runtime;
-    assert(buffer->live);
-    int64_t begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
-    orr__runtime_spend_event(runtime, buffer->device);
+static void free_now(struct orr_buffer *buffer, int64_t begin_ns) {
     record_free(buffer, begin_ns);
     unlink_buffer(buffer);
     if (buffer->stream)
         free_device_buffer(buffer);
     else if (buffer->users == 0)
         orr__buffer_unused(buffer);
+}
+
+void orr_buffer_free(struct orr_buffer **handle) {
+    struct orr_buffer *buffer = *handle;
+    if (!buffer)
+        return;
+    struct orr_runtime *runtime = buffer->runtime;
+    assert(buffer->live && !buffer->abandoned);
+    int64_t begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
+    orr__runtime_spend_event(runtime, buffer->device);
+    buffer->abandoned = true;
+    if (buffer->holders == 0)
+        free_now(buffer, begin_ns);
     bury_doomed(runtime);
     *handle = NULL;
+}
+
+void orr__buffer_hold(struct orr_buffer *buffer) {
+    buffer->holders++;
+}
+
+void orr__buffer_let_go(struct orr_buffer *buffer) {
+    struct orr_runtime *runtime = buffer->runtime;
+    assert(buffer->live && buffer->holders > 0);
+    if (--buffer->holders == 0 && buffer->abandoned)
+        free_now(buffer, runtime->verbs->now(runtime->backend, runtime->host));
 }
 
 static const struct orr__use *find_use(const struct orr_buffer *buffer,
@@ -624,6 +643,7 @@ static enum orr_status access_buffer(struct orr_buffer *buffer, enum orr_command
         return status;
     }
     pending->command.submit_ns = ns >= 0 ? ns : 1;
+    pending->command.service_ns = pending->command.submit_ns; /* the host is the device here */
     pending->work = access;
     if (kind == ORR_COMMAND_HOSTREAD)
         pending->command.record.bytes_read = range->bytes;

@@ -143,7 +143,6 @@ static void record_start(struct orr_runtime *runtime) {
     orr_runtime_meta(runtime, "seed", seed);
     for (uint32_t i = 0; i < runtime->device_count; i++)
         record_device(runtime, i);
-    record_host(runtime, 0, "host");
 }
 
 /* --- creation and destruction --- */
@@ -167,15 +166,31 @@ static enum orr_status create_devices(struct orr_runtime *runtime,
     return ORR_OK;
 }
 
-static enum orr_status add_host_entry(struct orr_runtime *runtime) {
-    enum orr_status status =
-        orr_memory_grow(runtime->memory, &runtime->hosts, &runtime->host_capacity,
-                        runtime->host_count + 1, sizeof *runtime->hosts, ORR__HOSTS_MAX);
-    if (status != ORR_OK)
-        return status;
-    runtime->hosts[runtime->host_count].first_ns = ORR_TIME_NONE;
-    runtime->host_count++;
-    return ORR_OK;
+static enum orr_status reserve_hosts(struct orr_runtime *runtime, size_t count) {
+    return orr_memory_grow(runtime->memory, &runtime->hosts, &runtime->host_capacity, count,
+                           sizeof *runtime->hosts, ORR__HOSTS_MAX);
+}
+
+/* A host whose room is reserved. */
+static void add_host_entry(struct orr_runtime *runtime, const char *name) {
+    uint32_t host = (uint32_t)runtime->host_count++;
+    assert(host < runtime->host_capacity);
+    runtime->hosts[host].first_ns = ORR_TIME_NONE;
+    record_host(runtime, host, name);
+}
+
+/* Host 0 makes the calls. A backend with virtual hosts and a runner for each device has a dispatch
+ * host a device behind it, which is charged for launches but makes no calls. */
+static void add_first_hosts(struct orr_runtime *runtime, enum orr_runner runner) {
+    add_host_entry(runtime, "host");
+    runtime->caller_count = 1;
+    if (runner != ORR_RUNNER_PER_DEVICE || !runtime->verbs->host_create)
+        return;
+    for (uint32_t i = 0; i < runtime->device_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "dispatch %u", (unsigned)i);
+        add_host_entry(runtime, name);
+    }
 }
 
 static enum orr_status open_backend(struct orr_runtime *runtime,
@@ -216,7 +231,7 @@ static enum orr_status initialize(struct orr_runtime *runtime,
     if (status == ORR_OK)
         status = create_devices(runtime, config);
     if (status == ORR_OK)
-        status = add_host_entry(runtime);
+        status = reserve_hosts(runtime, 1 + (size_t)config->device_count);
     if (status != ORR_OK)
         return orr_error_set(error, status, "out of host memory for a runtime of %u devices",
                              (unsigned)config->device_count);
@@ -229,6 +244,7 @@ static enum orr_status initialize(struct orr_runtime *runtime,
         runtime->writer = &runtime->sink->writer;
         record_start(runtime);
     }
+    add_first_hosts(runtime, config->runner);
     return ORR_OK;
 }
 
@@ -283,6 +299,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     if (runtime->backend)
         runtime->backend->verbs->close(runtime->backend);
     release_sink(runtime);
+    orr__programs_destroy(runtime);
     orr__buffers_destroy(runtime);
     orr__events_destroy(runtime);
     orr__communicators_destroy(runtime);
@@ -326,15 +343,14 @@ enum orr_status orr_runtime_add_host(struct orr_runtime *runtime, const char *na
         return orr__runtime_fail(runtime, ORR_UNSUPPORTED, "backend '%s' has one host only",
                                  runtime->verbs->name);
     uint32_t host;
-    if (add_host_entry(runtime) != ORR_OK)
+    if (reserve_hosts(runtime, runtime->host_count + 1) != ORR_OK)
         return orr__runtime_no_memory(runtime);
-    runtime->host_count--; /* the room is kept; the host is not there yet */
     enum orr_status status = runtime->verbs->host_create(runtime->backend, &host);
     if (status != ORR_OK)
         return orr__runtime_fail(runtime, status, "no further host: %s", orr_status_text(status));
     assert(host == runtime->host_count);
-    runtime->host_count++;
-    record_host(runtime, host, name);
+    add_host_entry(runtime, name);
+    runtime->caller_count++;
     *out_host = host;
     return ORR_OK;
 }
@@ -355,7 +371,7 @@ void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host) {
 }
 
 enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
-    if (runtime->host_count == 1 || !runtime->verbs->host_next)
+    if (runtime->caller_count == 1 || !runtime->verbs->host_next)
         return ORR_OK;
     uint32_t host = runtime->host;
     runtime->scratch.status = ORR_OK;
@@ -408,16 +424,29 @@ void orr__runtime_operator_end(struct orr_runtime *runtime, bool completed) {
 
 /* --- finishing --- */
 
+/* A backend that ran out of host memory where no call could say so says it here. */
+enum orr_status orr__runtime_health(struct orr_runtime *runtime) {
+    if (runtime->stream_count == 0)
+        return ORR_OK;
+    runtime->scratch.status = ORR_OK;
+    enum orr_status status = runtime->verbs->fail_of(runtime->backend, 0, &runtime->scratch);
+    return status == ORR_NO_MEMORY ? status : ORR_OK;
+}
+
 enum orr_status orr_runtime_finish(struct orr_runtime *runtime) {
+    enum orr_status status = orr__capture_check_host(runtime);
+    if (status != ORR_OK)
+        return status;
     runtime->scratch.status = ORR_OK;
     uint32_t count = 0;
     for (size_t i = 0; i < runtime->stream_count; i++)
         if (runtime->streams[i]->last.seq > 0)
             runtime->point_scratch[count++] = runtime->streams[i]->last;
-    enum orr_status status = ORR_OK;
     if (count > 0)
         status = runtime->verbs->wait(runtime->backend, runtime->host, runtime->point_scratch,
                                       count, ORR_WAIT_ALL, ORR_TIME_MAX, &runtime->scratch);
+    if (status == ORR_OK)
+        status = orr__runtime_health(runtime);
     if (status != ORR_OK)
         return orr__runtime_backend_failed(runtime, status);
     if (runtime->failure.status != ORR_OK)

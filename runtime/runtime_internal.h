@@ -56,6 +56,7 @@ struct orr__pending {
  * the program layer, which owns it. Every hook answers in *out_taken whether the call was its
  * business; if not, the call goes its usual way. */
 struct orr__capture {
+    uint32_t host; /* whose calls are recorded */
     /* A command for a stream. When taken, the pending object belongs to the capture (give it back
      * with orr__pending_drop), its id is 0, and *out_point is whatever the capture wants to see in
      * later waits. */
@@ -67,7 +68,7 @@ struct orr__capture {
                              struct orr__pending *const *pending, uint32_t count,
                              const struct orr_point *waits, uint32_t wait_count,
                              struct orr_point *out_points, bool *out_taken);
-    /* The host waits for, or asks about, these points: ORR_INVALID where a capture forbids that. */
+    /* The host waits for, or asks about, these points: ORR_UNSUPPORTED, for it can't be recorded. */
     enum orr_status (*host_wait)(struct orr__capture *capture, const struct orr_point *points,
                                  uint32_t count, bool *out_taken);
 };
@@ -107,6 +108,8 @@ struct orr_buffer {
     void *data;    /* host pointer of its first byte, NULL if there is none */
     uint32_t memory, device, label, site;
     uint32_t users;               /* ranges of commands that have not retired */
+    uint32_t holders;             /* ranges of recorded programs */
+    bool abandoned;               /* freed while it had holders: live until the last lets go */
     bool live;                    /* not freed */
     struct orr_stream *stream;    /* allocated for; NULL: host memory */
     struct orr__block *block;     /* NULL: host memory, or handed back */
@@ -152,6 +155,7 @@ struct orr_runtime {
     size_t stream_count, stream_capacity;
     struct orr__host *hosts;
     size_t host_count, host_capacity;
+    uint32_t caller_count; /* hosts that make calls: all but the backend's dispatch hosts */
     struct orr_event *events;
     struct orr_communicator *communicators;
     struct orr_mesh *meshes, *default_mesh;
@@ -169,12 +173,14 @@ struct orr_runtime {
 
     uint64_t command_count, sync_count, buffer_count, collective_count,
         finding_count; /* ids given */
-    uint64_t segment_count, event_count, pending_count;
+    uint64_t segment_count, event_count, pending_count, program_count;
     uint32_t communicator_count;
 
     struct orr__pending *pending_pool;
     struct orr_buffer *buffer_pool;
     struct orr__capture *capture;
+    struct orr_program *programs; /* all, the newest first */
+    struct orr_program_cache *program_caches;
     const struct orr_point *submit_waits; /* of the command that is being submitted */
     uint32_t submit_wait_count;
 
@@ -215,6 +221,9 @@ enum orr_status orr__runtime_name(struct orr_runtime *runtime, const char *text,
 /* ORR_BLOCKED if an earlier host has to act first; for calls that act without the backend. */
 enum orr_status orr__runtime_turn(struct orr_runtime *runtime) ORR_MUST_CHECK;
 
+/* ORR_NO_MEMORY, with the text in runtime->scratch, if the backend could not go on simulating. */
+enum orr_status orr__runtime_health(struct orr_runtime *runtime) ORR_MUST_CHECK;
+
 /* Writes a record, if there is a sink. */
 static inline void orr__runtime_record(struct orr_runtime *runtime, const void *record) {
     if (runtime->writer)
@@ -223,8 +232,8 @@ static inline void orr__runtime_record(struct orr_runtime *runtime, const void *
 
 /* Brackets the commands of one logical operator: allocations inside cost the host nothing, and the
  * first command submitted pays `charge_ns` (-1: the device spec's host_operator_ns) for all of
- * them; if there was none, the end pays. `completed` false: the operator failed or is to be repeated, and
- * nothing is charged. Brackets nest; the outermost one counts. */
+ * them; if there was none, the end pays. `completed` false: the operator failed or is to be
+ * repeated, and nothing is charged. Brackets nest; the outermost one counts. */
 void orr__runtime_operator_begin(struct orr_runtime *runtime, uint32_t device, int64_t charge_ns);
 void orr__runtime_operator_end(struct orr_runtime *runtime, bool completed);
 
@@ -302,6 +311,10 @@ void orr__events_destroy(struct orr_runtime *runtime);
 
 /* A user of a freed buffer was its last: the buffer can go. Called by the retire callback. */
 void orr__buffer_unused(struct orr_buffer *buffer);
+/* A recorded program refers to the buffer: a free takes effect when the last holder lets go. Letting
+ * go happens in the retire callback too, and costs the host nothing. */
+void orr__buffer_hold(struct orr_buffer *buffer);
+void orr__buffer_let_go(struct orr_buffer *buffer);
 /* Contents that the host layer writes itself before any command can see them; zeros if `from` is
  * NULL. Nothing under timing-only. The buffer must be new. */
 enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offset, const void *from,
@@ -314,5 +327,30 @@ void orr__buffers_destroy(struct orr_runtime *runtime);
 void orr__collective_record(struct orr_communicator *communicator,
                             const struct orr_command *members);
 void orr__communicators_destroy(struct orr_runtime *runtime);
+
+/* --- program_capture.c --- */
+
+/* A point of a recorded command says in `seq` which one: this bit, 31 bits of the program's id, 32
+ * bits of its index + 1; `stream` is the command's. It means something to the capture that handed it
+ * out and must reach no backend. */
+#define ORR__POINT_RECORDED (UINT64_C(1) << 63)
+
+/* Do the current host's calls go into a program? */
+static inline bool orr__runtime_captures(const struct orr_runtime *runtime) {
+    return runtime->capture && runtime->capture->host == runtime->host;
+}
+
+/* For commands and waits that are not recorded: ORR_INVALID if a point is a recorded command's
+ * (races.md rule 28, code 907). */
+enum orr_status orr__points_check(struct orr_runtime *runtime, const struct orr_point *points,
+                                  uint32_t count) ORR_MUST_CHECK;
+/* For what a host does with results: ORR_UNSUPPORTED while its calls are recorded (code 900). */
+enum orr_status orr__capture_check_host(struct orr_runtime *runtime) ORR_MUST_CHECK;
+/* Turns a recorded command's point into that of its last launch, and leaves others alone. For layers
+ * that keep points beside what was written. ORR_INVALID if there was no launch or the program is gone. */
+enum orr_status orr__point_resolve(struct orr_runtime *runtime,
+                                   struct orr_point *point) ORR_MUST_CHECK;
+/* Frees all programs and caches, after the backend was closed. */
+void orr__programs_destroy(struct orr_runtime *runtime);
 
 #endif

@@ -385,9 +385,14 @@ static enum orr_status check_failure(struct orr_runtime *runtime, struct orr_poi
 static enum orr_status check_capture(struct orr_runtime *runtime, const struct orr_point *points,
                                      uint32_t count, bool *out_taken) {
     *out_taken = false;
-    if (!runtime->capture || !runtime->capture->host_wait)
-        return ORR_OK;
-    return runtime->capture->host_wait(runtime->capture, points, count, out_taken);
+    enum orr_status status = ORR_OK;
+    if (runtime->capture && runtime->capture->host_wait)
+        status = runtime->capture->host_wait(runtime->capture, points, count, out_taken);
+    if (*out_taken)
+        return status;
+    status = orr__points_check(runtime, points, count);
+    *out_taken = status != ORR_OK;
+    return status;
 }
 
 enum orr_status orr__runtime_block(struct orr_runtime *runtime, const struct orr_point *points,
@@ -420,6 +425,9 @@ enum orr_status orr__runtime_wait(struct orr_runtime *runtime, const struct orr_
     status = orr__runtime_block(runtime, points, count, mode, deadline_ns, kind, target);
     if (status != ORR_OK)
         return status;
+    status = orr__runtime_health(runtime);
+    if (status != ORR_OK)
+        return orr__runtime_backend_failed(runtime, status);
     for (uint32_t i = 0; i < count; i++) {
         if (mode == ORR_WAIT_ANY && !orr__point_retired(runtime, points[i]))
             continue;

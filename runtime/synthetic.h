@@ -2,8 +2,8 @@
  *
  * A kernel without arithmetic of its own reads all bytes of its read ranges into a digest and fills
  * its written ranges from that digest, its name and the position. So a kernel that ran too early,
- * or in a wrong order, leaves other numbers behind. Written words are f32 values in [-1, 1), so that
- * scenarios can print and compare them. Not a cryptographic hash.
+ * or in a wrong order, leaves other numbers behind. Written words are f32 values in [-1, 1), so
+ * that scenarios can print and compare them. Not a cryptographic hash.
  *
  *     struct orr__synthetic synthetic;
  *     orr__synthetic_begin(&synthetic, "produce");
