@@ -58,8 +58,18 @@ static inline float float_of(uint32_t bits) {
     return value;
 }
 
-/* Branch-free: the exponent is rebiased by integer addition, and subnormals are normalised by one
- * exact float subtraction. The method is Fabian Giesen's half_to_float_fast5 (public domain). */
+/* All ones if true. Choosing by masks keeps both values' arithmetic unconditional; from `?:` gcc
+ * makes a branch here, and the block loops below then stay scalar. */
+static inline uint32_t mask_if(bool condition) {
+    return 0u - (uint32_t)condition;
+}
+
+static inline uint32_t choose(uint32_t mask, uint32_t yes, uint32_t no) {
+    return (yes & mask) | (no & ~mask);
+}
+
+/* The exponent is rebiased by integer addition, and subnormals are normalised by one exact float
+ * subtraction. The method is Fabian Giesen's half_to_float_fast5 (public domain). */
 static inline float f32_of_f16(uint16_t half) {
     const uint32_t exponent_mask = 0x7c00u << 13;
     uint32_t bits = (half & 0x7fffu) << 13;
@@ -67,24 +77,26 @@ static inline float f32_of_f16(uint16_t half) {
     bits += (127u - 15u) << 23;
     uint32_t special = bits + ((128u - 16u) << 23);
     uint32_t subnormal = bits_of(float_of(bits + (1u << 23)) - float_of(113u << 23));
-    bits = exponent == exponent_mask ? special : bits;
-    bits = exponent == 0 ? subnormal : bits;
+    bits = choose(mask_if(exponent == exponent_mask), special, bits);
+    bits = choose(mask_if(exponent == 0), subnormal, bits);
     return float_of(bits | (half & 0x8000u) << 16);
 }
 
 /* After Fabian Giesen's float_to_half_fast3_rtne (public domain): a subnormal result is rounded by
  * the float addition of a magic number whose last place is f16's. A NaN becomes quiet and keeps
- * the top of its payload. */
+ * the top of its payload. Comparisons are signed, which SSE2 has; the sign bit is off by then. */
 static inline uint16_t f16_of_f32(float value) {
     const uint32_t magic = ((127u - 15u) + (23u - 10u) + 1u) << 23;
     uint32_t bits = bits_of(value);
     uint32_t sign = bits & 0x80000000u;
     bits ^= sign;
-    uint32_t special = bits > 0x7f800000u ? 0x7e00u | (bits >> 13 & 0x3ffu) : 0x7c00u;
+    int32_t magnitude = (int32_t)bits;
+    uint32_t quiet = 0x0200u | (bits >> 13 & 0x3ffu);
+    uint32_t special = 0x7c00u | (quiet & mask_if(magnitude > 0x7f800000));
     uint32_t subnormal = bits_of(float_of(bits) + float_of(magic)) - magic;
     uint32_t normal = (bits - ((127u - 15u) << 23) + 0xfffu + (bits >> 13 & 1u)) >> 13;
-    uint32_t half = bits < 113u << 23 ? subnormal : normal;
-    half = bits >= (127u + 16u) << 23 ? special : half;
+    uint32_t half = choose(mask_if(magnitude < 113 << 23), subnormal, normal);
+    half = choose(mask_if(magnitude >= (127 + 16) << 23), special, half);
     return (uint16_t)(half | sign >> 16);
 }
 
@@ -160,19 +172,19 @@ uint16_t orr_bf16_from_f32(float value) {
 /* ---- Blocks ---- */
 
 /* Defines a direct conversion of an array; `x` in the expression is the source element. */
-#define DIRECT(name, to_type, from_type, expression)                         \
-    static void name(void *to_array, const void *from_array, size_t count) { \
-        to_type *restrict to = to_array;                                     \
-        const from_type *restrict from = from_array;                         \
-        for (; count >= BLOCK; count -= BLOCK, to += BLOCK, from += BLOCK)   \
-            for (int i = 0; i < BLOCK; i++) {                                \
-                from_type x = from[i];                                       \
-                to[i] = expression;                                          \
-            }                                                                \
-        for (size_t i = 0; i < count; i++) {                                 \
-            from_type x = from[i];                                           \
-            to[i] = expression;                                              \
-        }                                                                    \
+#define DIRECT(name, to_type, from_type, expression)                                               \
+    static void name(void *to_array, const void *from_array, size_t count) {                       \
+        to_type *restrict to = to_array;                                                           \
+        const from_type *restrict from = from_array;                                               \
+        for (; count >= BLOCK; count -= BLOCK, to += BLOCK, from += BLOCK)                         \
+            for (int i = 0; i < BLOCK; i++) {                                                      \
+                from_type x = from[i];                                                             \
+                to[i] = expression;                                                                \
+            }                                                                                      \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            from_type x = from[i];                                                                 \
+            to[i] = expression;                                                                    \
+        }                                                                                          \
     }
 
 DIRECT(f32_from_f16, float, uint16_t, f32_of_f16(x))

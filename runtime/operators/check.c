@@ -62,8 +62,8 @@ static enum orr_status refuse_count(const struct orr_operator *op,
         snprintf(expected, sizeof expected, "%d to %d", op->inputs_min, op->inputs_max);
     int shown = input_count < 0 ? 0 : input_count;
     return orr__refuse(op, inputs, shown < ORR_INPUTS_MAX ? shown : ORR_INPUTS_MAX, error,
-                       "%d operands given, expected %s%s%s", input_count, expected,
-                       names[0] ? ": " : "", names);
+                       "%d operand%s given, expected %s%s%s", input_count,
+                       input_count == 1 ? "" : "s", expected, names[0] ? ": " : "", names);
 }
 
 /* "f64, f32, f16 or bf16" */

@@ -4,6 +4,7 @@
 #include "runtime/operators/pointwise_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "runtime/operators/random_internal.h"
 
@@ -91,39 +92,53 @@ SCALE(scale_f64, double)
 
 /* ---- Dropout ---- */
 
-/* Attributes: p, seed, global_shape, starts. */
-static double drop_probability(const struct orr__block *block) {
-    return block->attributes->values[0].real;
-}
+/* Attributes: p, seed, global_shape, starts. An element is kept if the upper 53 of its random bits,
+ * as a number in [0, 1), are p or more; compared as integers, which is exact because p * 2^53 is.
+ * The choice is a mask: a branch would be mispredicted as often as p says. */
+struct dropout {
+    double p;
+    uint64_t key, threshold;
+    struct orr__placement placement;
+};
 
-/* Fills keep[i] with 1 or 0: an element is dropped with probability p, decided by the upper 53 of
- * its random bits. */
-static void dropout_mask(const struct orr__block *block, unsigned char *keep) {
+static struct dropout dropout_of(const struct orr__block *block) {
     const struct orr_attribute *values = block->attributes->values;
-    struct orr__placement placement =
-        orr__placement_of(block->shape, &values[2].shape, &values[3].shape);
-    uint64_t indices[ORR__BLOCK], key = orr__random_key((uint64_t)values[1].integer);
-    orr__placement_indices(&placement, block->first, block->count, indices);
-    double p = drop_probability(block);
+    return (struct dropout){
+        .p = values[0].real,
+        .key = orr__random_key((uint64_t)values[1].integer),
+        .threshold = (uint64_t)ceil(values[0].real * 0x1p53),
+        .placement = orr__placement_of(block->shape, &values[2].shape, &values[3].shape),
+    };
+}
+
+/* masks[i] is all ones if element i is kept. */
+static void dropout_masks(const struct dropout *dropout, const struct orr__block *block,
+                          uint64_t *masks) {
+    orr__placement_indices(&dropout->placement, block->first, block->count, masks);
     for (int i = 0; i < block->count; i++) {
-        double uniform = (double)(orr__random_bits(key, indices[i]) >> 11) * 0x1p-53;
-        keep[i] = uniform >= p;
+        uint64_t bits = orr__random_bits(dropout->key, masks[i]) >> 11;
+        masks[i] = 0u - (uint64_t)(bits >= dropout->threshold);
     }
 }
 
-#define DROPOUT(name, type)                                                                        \
+#define DROPOUT(name, type, bits_type)                                                             \
     static void name(const struct orr__block *block) {                                             \
-        const type *restrict a = block->a;                                                         \
+        const type *a = block->a;                                                                  \
         type *restrict out = block->out;                                                           \
-        double p = drop_probability(block);                                                        \
-        type factor = p < 1 ? (type)(1 / (1 - p)) : 0;                                             \
-        unsigned char keep[ORR__BLOCK];                                                            \
-        dropout_mask(block, keep);                                                                 \
-        for (int i = 0; i < block->count; i++)                                                     \
-            out[i] = keep[i] ? a[i] * factor : 0;                                                  \
+        struct dropout dropout = dropout_of(block);                                                \
+        type factor = dropout.p < 1 ? (type)(1 / (1 - dropout.p)) : 0;                             \
+        uint64_t masks[ORR__BLOCK];                                                                \
+        dropout_masks(&dropout, block, masks);                                                     \
+        for (int i = 0; i < block->count; i++) {                                                   \
+            type scaled = a[i] * factor;                                                           \
+            bits_type bits;                                                                        \
+            memcpy(&bits, &scaled, sizeof bits);                                                   \
+            bits &= (bits_type)masks[i];                                                           \
+            memcpy(&out[i], &bits, sizeof bits);                                                   \
+        }                                                                                          \
     }
-DROPOUT(dropout_f32, float)
-DROPOUT(dropout_f64, double)
+DROPOUT(dropout_f32, float, uint32_t)
+DROPOUT(dropout_f64, double, uint64_t)
 
 /* ---- The table ---- */
 

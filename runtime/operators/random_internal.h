@@ -30,10 +30,13 @@ static inline uint64_t orr__random_bits(uint64_t key, uint64_t index) {
     return z ^ z >> 31;
 }
 
-/* A standard normal number from 64 bits: the inverse of the normal distribution function at
- * (k + 1/2) / 2^53, k = the upper 53 bits, by algorithm AS 241 PPND7 (Wichura, Applied Statistics
- * 37, 1988), whose relative error is below 1.2e-7. Largest magnitude: 8.3. */
-double orr__random_normal(uint64_t bits);
+enum { ORR__RANDOM_PIECE = 512 };
+
+/* Standard normal numbers from 64 bits each, at most ORR__RANDOM_PIECE: the inverse of the normal
+ * distribution function at (k + 1/2) / 2^53, k = the upper 53 bits, by algorithm AS 241 PPND7
+ * (Wichura, Applied Statistics 37, 1988), whose relative error is below 1.2e-7. Largest magnitude:
+ * 8.3. */
+void orr__random_normals(const uint64_t *bits, int count, double *out_values);
 
 /* Natural logarithm of a normal number in (0, 1], relative error below 1e-11. */
 double orr__random_log(double value);

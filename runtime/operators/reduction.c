@@ -192,7 +192,25 @@ static void reduce_column(enum reduce_kind kind, const struct orr_tensor_view *x
     put(&state, kind, real, outer * view->inner + inner, count, output);
 }
 
-/* Rows of the other kinds: the same state, with one result and the row's elements in order. */
+/* The largest element of a row of floats, NaN if there is a NaN. */
+static double max_row(enum orr_dtype dtype, const char *row, int64_t n) {
+    if (dtype == ORR_DTYPE_F64)
+        return orr__row_max_f64((const double *)(const void *)row, n);
+    if (dtype == ORR_DTYPE_F32)
+        return orr__row_max_f32((const float *)(const void *)row, n);
+    size_t size = orr_dtype_size(dtype);
+    double largest = -INFINITY;
+    for (int64_t done = 0; done < n; done += PIECE) {
+        int64_t count = n - done < PIECE ? n - done : PIECE;
+        float piece[PIECE];
+        orr_dtype_convert(ORR_DTYPE_F32, piece, dtype, row + (size_t)done * size, (size_t)count);
+        double of_piece = orr__row_max_f32(piece, count);
+        largest = beats(of_piece, largest) ? of_piece : largest;
+    }
+    return largest;
+}
+
+/* One result: floats by whole rows, the rest by the state above, element by element. */
 static void reduce_row(enum reduce_kind kind, const struct orr_tensor_view *x, int64_t n,
                        int64_t outer, const struct orr_tensor_view *output) {
     struct accumulators total;
@@ -201,8 +219,8 @@ static void reduce_row(enum reduce_kind kind, const struct orr_tensor_view *x, i
     bool real = orr_dtype_is_float(x->dtype);
     size_t size = orr_dtype_size(x->dtype);
     const char *row = (const char *)x->data + (size_t)(outer * n) * size;
-    if (real && (kind == REDUCE_SUM || kind == REDUCE_MEAN)) {
-        total.real[0] = sum_row(x->dtype, row, n);
+    if (real && kind != REDUCE_ARGMAX) {
+        total.real[0] = kind == REDUCE_MAX ? max_row(x->dtype, row, n) : sum_row(x->dtype, row, n);
         if (kind == REDUCE_MEAN)
             total.real[0] /= (double)n;
         put(&total, kind, real, outer, 1, output);

@@ -11,7 +11,7 @@
 
 #include "runtime/operators/random_internal.h"
 
-enum { PIECE = 512 };
+enum { PIECE = ORR__RANDOM_PIECE };
 enum { SOURCE_SHAPE, SOURCE_DTYPE, SOURCE_VALUE };
 enum { RANDOM_SEED = SOURCE_DTYPE + 1, RANDOM_GLOBAL_SHAPE, RANDOM_STARTS };
 enum { ARANGE_START, ARANGE_END, ARANGE_STEP, ARANGE_DTYPE };
@@ -234,13 +234,15 @@ static void draw(const struct orr_tensor_view *output, const struct orr_attribut
     size_t size = orr_dtype_size(output->dtype);
     for (int64_t first = 0; first < total; first += PIECE) {
         int count = (int)(total - first < PIECE ? total - first : PIECE);
-        uint64_t indices[PIECE];
+        uint64_t bits[PIECE];
         double values[PIECE];
-        orr__placement_indices(&placement, first, count, indices);
-        for (int i = 0; i < count; i++) {
-            uint64_t bits = orr__random_bits(key, indices[i]);
-            values[i] = normal ? orr__random_normal(bits) : (double)(bits >> dropped) * unit;
-        }
+        orr__placement_indices(&placement, first, count, bits);
+        for (int i = 0; i < count; i++)
+            bits[i] = orr__random_bits(key, bits[i]);
+        if (normal)
+            orr__random_normals(bits, count, values);
+        for (int i = 0; !normal && i < count; i++)
+            values[i] = (double)(bits[i] >> dropped) * unit;
         orr_dtype_convert(output->dtype, (char *)output->data + (size_t)first * size, ORR_DTYPE_F64,
                           values, (size_t)count);
     }
