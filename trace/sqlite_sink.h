@@ -8,7 +8,8 @@
  *
  * trace/schema.sql describes what is in the file. Records are gathered in chunks; each chunk is one
  * transaction, so a killed run leaves a readable database with every chunk that was written, and
- * meta 'status' = 'running'. One file is left after close.
+ * meta 'status' = 'running'. The first transactions are small (8 KiB, then twice the one before),
+ * flush ends one at any time. One file is left after close.
  *
  * After a failure (disk full, ...) the sink goes on accepting records, drops and counts them, so
  * that the run can end as it would; flush and close report the first failure. What was committed
@@ -47,8 +48,8 @@ enum orr_sqlite_mode {
 
 struct orr_sqlite_options {
     enum orr_sqlite_mode mode;
-    size_t chunk_bytes; /* 0: 1 MiB; at least 64 KiB. A transaction per chunk */
-    size_t chunk_count; /* chunks of the ring, 0: 8, in mode DROP 32; one in mode INLINE */
+    size_t chunk_bytes; /* 0: 256 KiB; at least 64 KiB. A transaction per chunk */
+    size_t chunk_count; /* chunks of the ring, 0: 16, in mode DROP 128; one in mode INLINE */
     int busy_ms;        /* how long to wait for another process's lock; 0: 60,000 */
     const char *vfs;    /* name of an SQLite VFS, NULL: the default one. Borrowed for the call */
 };

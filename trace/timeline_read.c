@@ -723,11 +723,40 @@ static enum orr_status open_database(struct reader *reader, int flags, const cha
     return check_header(reader, header, bytes < sizeof header ? (size_t)bytes : sizeof header);
 }
 
-static int begin(sqlite3 *db) {
-    int code = defend(db);
+/* Bytes that the header speaks of against those that are there. SQLite notices only whole pages
+ * that are missing at the end. */
+static enum orr_status check_size(struct reader *reader) {
+    unsigned char header[SQLITE_HEADER_BYTES] = {0};
+    sqlite3_int64 size = 0;
+    sqlite3_file *file = NULL;
+    int code = orr__sqlite_read_header(reader->db, header);
     if (code == SQLITE_OK)
-        code = sqlite3_exec(db, "BEGIN; SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
-    return code;
+        code = sqlite3_file_control(reader->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (code == SQLITE_OK)
+        code = file->pMethods->xFileSize(file, &size);
+    if (code != SQLITE_OK)
+        return fail_sqlite(reader, code);
+    uint64_t page_bytes = (uint64_t)header[16] << 8 | header[17];
+    uint64_t bytes = (page_bytes == 1 ? 65536 : page_bytes) * orr__sqlite_load(header + 28);
+    if ((uint64_t)size >= bytes)
+        return ORR_OK;
+    return orr_error_set(reader->error, ORR_INVALID,
+                         "%s: truncated: %lld bytes, the header says %llu", reader->path,
+                         (long long)size, (unsigned long long)bytes);
+}
+
+/* Begins to read. *killed: the file has to be recovered first. */
+static enum orr_status begin(struct reader *reader, bool *killed) {
+    int code = defend(reader->db);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(reader->db, "BEGIN; SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
+    *killed = code == SQLITE_READONLY_ROLLBACK;
+    if (code == SQLITE_OK || code == SQLITE_CORRUPT) {
+        enum orr_status status = check_size(reader);
+        if (status != ORR_OK)
+            return status;
+    }
+    return code == SQLITE_OK || *killed ? ORR_OK : fail_sqlite(reader, code);
 }
 
 /* A killed run's: the journal has to be applied, which is done in memory. */
@@ -738,11 +767,12 @@ static enum orr_status read_killed(struct reader *reader) {
     int code = orr__recovery_vfs_register(&vfs);
     if (code != SQLITE_OK)
         return fail_sqlite(reader, code);
+    bool killed = false;
     enum orr_status status = open_database(reader, SQLITE_OPEN_READWRITE, vfs.name);
-    if (status == ORR_OK) {
-        code = begin(reader->db);
-        status = code == SQLITE_OK ? read_all(reader) : fail_sqlite(reader, code);
-    }
+    if (status == ORR_OK)
+        status = begin(reader, &killed);
+    if (status == ORR_OK)
+        status = read_all(reader);
     sqlite3_close(reader->db);
     reader->db = NULL;
     orr__recovery_vfs_unregister(&vfs);
@@ -750,13 +780,13 @@ static enum orr_status read_killed(struct reader *reader) {
 }
 
 static enum orr_status read_database(struct reader *reader) {
+    bool killed = false;
     enum orr_status status = open_database(reader, SQLITE_OPEN_READONLY, NULL);
+    if (status == ORR_OK)
+        status = begin(reader, &killed);
     if (status != ORR_OK)
         return status;
-    int code = begin(reader->db);
-    if (code == SQLITE_OK)
-        return read_all(reader);
-    return code == SQLITE_READONLY_ROLLBACK ? read_killed(reader) : fail_sqlite(reader, code);
+    return killed ? read_killed(reader) : read_all(reader);
 }
 
 enum orr_status orr_timeline_read(const char *path, const struct orr_memory *memory,
