@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/runtime_internal.h"
+#include "runtime/tensor_internal.h"
 
 /* --- errors --- */
 
@@ -299,6 +300,8 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     if (runtime->backend)
         runtime->backend->verbs->close(runtime->backend);
     release_sink(runtime);
+    orr__tensors_destroy(runtime);
+    orr__meshes_destroy(runtime);
     orr__programs_destroy(runtime);
     orr__buffers_destroy(runtime);
     orr__events_destroy(runtime);

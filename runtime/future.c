@@ -1,0 +1,245 @@
+/* Futures: values on their way to the host. */
+#include <assert.h>
+#include <string.h>
+
+#include "runtime/tensor_internal.h"
+
+/* One piece in pinned memory. */
+struct arrival {
+    uint32_t rank;
+    struct orr_buffer *staging; /* NULL: an empty piece */
+    struct orr_point point;
+};
+
+struct orr_future {
+    struct orr_runtime *runtime;
+    struct orr_operand_info info;
+    struct orr_layout layout;
+    struct arrival *arrivals;
+    struct orr_point *points; /* of the arrivals, for waiting */
+    uint32_t count;
+};
+
+/* Replicas need to be fetched only once. */
+static bool is_needed(const struct orr_layout *layout, uint32_t rank) {
+    for (int axis = 0; axis < layout->mesh->axis_count; axis++) {
+        if (layout->axes[axis].kind == ORR_REPLICATE &&
+            orr_mesh_coordinate(layout->mesh, rank, axis) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct orr_shape piece_of(const struct orr_future *future, uint32_t rank,
+                                 int64_t *out_starts) {
+    return orr_layout_local(&future->layout, &future->info.shape, rank, out_starts);
+}
+
+static enum orr_status fetch(struct orr_future *future, struct orr_tensor *tensor, uint32_t rank) {
+    struct orr_runtime *runtime = future->runtime;
+    struct arrival *arrival = &future->arrivals[future->count];
+    struct orr_shape piece = piece_of(future, rank, NULL);
+    uint64_t bytes = (uint64_t)orr_shape_count(&piece) * orr_dtype_size(future->info.dtype);
+    arrival->rank = rank;
+    struct orr__blob *blob = &tensor->storage->blobs[rank];
+    struct orr_stream *stream =
+        orr_device_stream(runtime, future->layout.mesh->devices[rank], ORR_STREAM_COPY);
+    if (!stream) {
+        return ORR_NO_MEMORY;
+    }
+    enum orr_status status = ORR_OK;
+    if (bytes > 0) {
+        status = orr_buffer_alloc_host(runtime, bytes, "future", &arrival->staging);
+        if (status == ORR_OK) {
+            status = orr__blob_use(blob, stream);
+        }
+        if (status == ORR_OK) {
+            status = orr_stream_copy(stream, arrival->staging, 0, blob->buffer, 0, bytes);
+        }
+    }
+    arrival->point = orr_stream_point(stream);
+    future->points[future->count++] = arrival->point;
+    return status;
+}
+
+enum orr_status orr_tensor_future(struct orr_tensor *tensor, struct orr_future **out_future) {
+    struct orr_runtime *runtime = tensor->runtime;
+    *out_future = NULL;
+    enum orr_status status = orr__region_flush(runtime, true);
+    if (status != ORR_OK) {
+        return status;
+    }
+    if (!tensor->storage) {
+        return orr__runtime_fail(runtime, ORR_INVALID,
+                                 "the tensor was made inside a region and not returned from it, so "
+                                 "it was never kept in memory");
+    }
+    uint32_t size = tensor->layout.mesh->size;
+    struct orr_future *future = orr_memory_alloc(runtime->memory, sizeof *future);
+    if (!future) {
+        return orr__runtime_no_memory(runtime);
+    }
+    *future =
+        (struct orr_future){.runtime = runtime, .info = tensor->info, .layout = tensor->layout};
+    future->arrivals = orr_memory_alloc(runtime->memory, size * sizeof *future->arrivals);
+    future->points = orr_memory_alloc(runtime->memory, size * sizeof *future->points);
+    if (!future->arrivals || !future->points) {
+        status = orr__runtime_no_memory(runtime);
+    }
+    orr__runtime_operator_begin(runtime, future->layout.mesh->devices[0], -1);
+    for (uint32_t rank = 0; status == ORR_OK && rank < size; rank++) {
+        if (is_needed(&future->layout, rank)) {
+            status = fetch(future, tensor, rank);
+        }
+    }
+    orr__runtime_operator_end(runtime, status == ORR_OK);
+    if (status != ORR_OK) {
+        orr_future_destroy(&future);
+        return status;
+    }
+    *out_future = future;
+    return ORR_OK;
+}
+
+enum orr_status orr_future_query(struct orr_future *future) {
+    struct orr_runtime *runtime = future->runtime;
+    for (uint32_t i = 0; i < future->count; i++) {
+        struct orr_point point = future->points[i];
+        if (orr__point_retired(runtime, point)) {
+            continue;
+        }
+        enum orr_status status = orr__runtime_query(runtime, point, ORR_SYNC_FUTURE, point.stream);
+        if (status != ORR_OK) {
+            return status;
+        }
+    }
+    return ORR_OK;
+}
+
+/* --- putting pieces together --- */
+
+/* Combines a term of a partial tensor with what is there. */
+static double combine(enum orr_reduction reduction, double a, double b) {
+    switch (reduction) {
+    case ORR_MAX: return a > b ? a : b;
+    case ORR_MIN: return a < b ? a : b;
+    default: return a + b;
+    }
+}
+
+/* The reduction of the terms of a rank's piece, and its number of terms; 1 if it is whole. */
+static enum orr_reduction reduction_of(const struct orr_layout *layout, int64_t *out_terms) {
+    enum orr_reduction reduction = ORR_SUM;
+    *out_terms = 1;
+    for (int axis = 0; axis < layout->mesh->axis_count; axis++) {
+        if (layout->axes[axis].kind == ORR_PARTIAL) {
+            reduction = layout->axes[axis].reduction;
+            *out_terms *= layout->mesh->dims[axis];
+        }
+    }
+    return reduction;
+}
+
+static bool is_first_term(const struct orr_layout *layout, uint32_t rank) {
+    for (int axis = 0; axis < layout->mesh->axis_count; axis++) {
+        if (layout->axes[axis].kind == ORR_PARTIAL &&
+            orr_mesh_coordinate(layout->mesh, rank, axis) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void place(const struct orr_future *future, const struct arrival *arrival, const char *from,
+                  char *to) {
+    int64_t starts[ORR_RANK_MAX], terms;
+    struct orr_shape piece = piece_of(future, arrival->rank, starts);
+    enum orr_dtype dtype = future->info.dtype;
+    size_t element = orr_dtype_size(dtype);
+    enum orr_reduction reduction = reduction_of(&future->layout, &terms);
+    bool first = is_first_term(&future->layout, arrival->rank);
+    int64_t count = orr_shape_count(&piece);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t rest = i, at = 0, stride = 1;
+        for (int dim = piece.rank - 1; dim >= 0; dim--) {
+            at += (rest % piece.dims[dim] + starts[dim]) * stride;
+            rest /= piece.dims[dim];
+            stride *= future->info.shape.dims[dim];
+        }
+        if (first) {
+            memcpy(to + (size_t)at * element, from + (size_t)i * element, element);
+        } else {
+            double sum = combine(reduction, orr_dtype_load(dtype, to, (size_t)at),
+                                 orr_dtype_load(dtype, from, (size_t)i));
+            orr_dtype_store(dtype, to, (size_t)at, sum);
+        }
+    }
+}
+
+static void average(const struct orr_future *future, void *values) {
+    int64_t terms, count = orr_shape_count(&future->info.shape);
+    if (reduction_of(&future->layout, &terms) != ORR_AVG) {
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double sum = orr_dtype_load(future->info.dtype, values, (size_t)i);
+        orr_dtype_store(future->info.dtype, values, (size_t)i, sum / (double)terms);
+    }
+}
+
+static enum orr_status read_piece(struct orr_future *future, const struct arrival *arrival,
+                                  char *values) {
+    struct orr_runtime *runtime = future->runtime;
+    uint64_t bytes = orr_buffer_bytes(arrival->staging);
+    char *piece = orr_memory_alloc(runtime->memory, bytes);
+    if (!piece) {
+        return orr__runtime_no_memory(runtime);
+    }
+    enum orr_status status = orr_buffer_read(arrival->staging, 0, piece, bytes, -1);
+    if (status == ORR_OK) {
+        place(future, arrival, piece, values);
+    }
+    orr_memory_free(runtime->memory, piece);
+    return status;
+}
+
+enum orr_status orr_future_get(struct orr_future *future, void *values, size_t bytes) {
+    struct orr_runtime *runtime = future->runtime;
+    uint64_t wanted =
+        (uint64_t)orr_shape_count(&future->info.shape) * orr_dtype_size(future->info.dtype);
+    if (runtime->timing_only) {
+        return orr__runtime_fail(runtime, ORR_INVALID,
+                                 "a value is read, but timing-only runs have no values");
+    }
+    if (bytes != wanted) {
+        return orr__runtime_fail(runtime, ORR_INVALID, "the future holds %llu bytes, not %llu",
+                                 (unsigned long long)wanted, (unsigned long long)bytes);
+    }
+    enum orr_status status =
+        orr__runtime_wait(runtime, future->points, future->count, ORR_WAIT_ALL, ORR_TIME_MAX,
+                          ORR_SYNC_FUTURE, future->points[0].stream, NULL);
+    for (uint32_t i = 0; status == ORR_OK && i < future->count; i++) {
+        if (future->arrivals[i].staging) {
+            status = read_piece(future, &future->arrivals[i], values);
+        }
+    }
+    if (status == ORR_OK) {
+        average(future, values);
+    }
+    return status;
+}
+
+void orr_future_destroy(struct orr_future **future) {
+    struct orr_future *gone = *future;
+    if (!gone) {
+        return;
+    }
+    *future = NULL;
+    for (uint32_t i = 0; gone->arrivals && i < gone->layout.mesh->size; i++) {
+        orr_buffer_free(&gone->arrivals[i].staging);
+    }
+    orr_memory_free(gone->runtime->memory, gone->arrivals);
+    orr_memory_free(gone->runtime->memory, gone->points);
+    orr_memory_free(gone->runtime->memory, gone);
+}

@@ -1,0 +1,55 @@
+/* Meshes: devices arranged in an n-dimensional grid with named axes.
+ *
+ *     int64_t dims[2] = {2, 4};
+ *     const char *names[2] = {"dp", "tp"};
+ *     orr_mesh_create(runtime, 2, dims, names, NULL, &mesh);     devices 0..7, row-major
+ *
+ *              tp 0  1  2  3
+ *     dp 0        0  1  2  3        rank = row-major position; a device is in a mesh once
+ *     dp 1        4  5  6  7
+ *
+ * Threads: as the runtime. */
+#ifndef ORR_RUNTIME_MESH_H
+#define ORR_RUNTIME_MESH_H
+
+#include "runtime/communicator.h"
+
+enum { ORR_MESH_AXES_MAX = 4, ORR_MESH_NAME_MAX = 16 };
+
+struct orr_mesh {
+    struct orr_runtime *runtime;
+    int axis_count;
+    int64_t dims[ORR_MESH_AXES_MAX];
+    char names[ORR_MESH_AXES_MAX][ORR_MESH_NAME_MAX];
+    uint32_t size;     /* product of dims */
+    uint32_t *devices; /* of each rank; owned */
+    /* Communicators along each axis, made on first use: size / dims[axis] of them. */
+    struct orr_communicator **communicators[ORR_MESH_AXES_MAX];
+    struct orr_mesh *previous, *next; /* of the runtime */
+};
+
+/* Creates a mesh of `axis_count` axes (1 .. ORR_MESH_AXES_MAX). `names` are copied; `devices` (size of
+ * them, by rank; NULL: 0, 1, 2, ...) too. Owned by the runtime: it lives as long as that. ORR_INVALID for
+ * a mesh larger than the machine, a device that is unknown or there twice, or an empty axis. */
+enum orr_status orr_mesh_create(struct orr_runtime *runtime, int axis_count, const int64_t *dims,
+                                const char *const *names, const uint32_t *devices,
+                                struct orr_mesh **out_mesh) ORR_MUST_CHECK;
+
+/* All devices of the run in one axis "all"; made on first use, NULL without memory. */
+struct orr_mesh *orr_mesh_default(struct orr_runtime *runtime);
+
+/* Position of a rank along an axis, and the distance in ranks between neighbours along it. */
+int64_t orr_mesh_coordinate(const struct orr_mesh *mesh, uint32_t rank, int axis);
+uint32_t orr_mesh_stride(const struct orr_mesh *mesh, int axis);
+
+/* The axis of a name, or -1. */
+int orr_mesh_axis(const struct orr_mesh *mesh, const char *name);
+
+/* The communicator of the ranks that differ from `rank` only along `axis`, in order of their
+ * coordinate. NULL without memory. Owned by the mesh. */
+struct orr_communicator *orr_mesh_communicator(struct orr_mesh *mesh, uint32_t rank, int axis);
+
+/* Frees all meshes of a runtime; called by its destroy. */
+void orr__meshes_destroy(struct orr_runtime *runtime);
+
+#endif

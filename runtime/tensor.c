@@ -1,0 +1,234 @@
+#include "runtime/tensor.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "runtime/tensor_internal.h"
+
+struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr_operand_info *info,
+                                   const struct orr_layout *layout) {
+    struct orr_tensor *tensor = orr_memory_alloc(runtime->memory, sizeof *tensor);
+    if (!tensor) {
+        (void)orr__runtime_no_memory(runtime);
+        return NULL;
+    }
+    *tensor = (struct orr_tensor){.runtime = runtime,
+                                  .info = *info,
+                                  .layout = *layout,
+                                  .next = runtime->tensors,
+                                  .node = -1,
+                                  .references = 1};
+    if (tensor->next) {
+        tensor->next->previous = tensor;
+    }
+    runtime->tensors = tensor;
+    return tensor;
+}
+
+static void storage_release(struct orr_runtime *runtime, struct orr__storage *storage) {
+    if (!storage || --storage->references > 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < storage->count; i++) {
+        orr_buffer_free(&storage->blobs[i].buffer);
+    }
+    orr_memory_free(runtime->memory, storage);
+}
+
+void orr__tensor_release(struct orr_tensor *tensor) {
+    if (--tensor->references > 0) {
+        return;
+    }
+    struct orr_runtime *runtime = tensor->runtime;
+    storage_release(runtime, tensor->storage);
+    *(tensor->previous ? &tensor->previous->next : &runtime->tensors) = tensor->next;
+    if (tensor->next) {
+        tensor->next->previous = tensor->previous;
+    }
+    orr_memory_free(runtime->memory, tensor);
+}
+
+void orr__tensor_drop_storage(struct orr_tensor *tensor) {
+    storage_release(tensor->runtime, tensor->storage);
+    tensor->storage = NULL;
+}
+
+void orr_tensor_destroy(struct orr_tensor **tensor) {
+    if (*tensor) {
+        orr__tensor_release(*tensor);
+        *tensor = NULL;
+    }
+}
+
+/* With the runtime: its buffers are freed as a whole, by themselves. */
+void orr__tensors_destroy(struct orr_runtime *runtime) {
+    while (runtime->tensors) {
+        struct orr_tensor *tensor = runtime->tensors;
+        runtime->tensors = tensor->next;
+        if (tensor->storage && --tensor->storage->references == 0) {
+            orr_memory_free(runtime->memory, tensor->storage);
+        }
+        orr_memory_free(runtime->memory, tensor);
+    }
+}
+
+const struct orr_operand_info *orr_tensor_info(const struct orr_tensor *tensor) {
+    return &tensor->info;
+}
+
+const struct orr_layout *orr_tensor_layout(const struct orr_tensor *tensor) {
+    return &tensor->layout;
+}
+
+struct orr_runtime *orr_tensor_runtime(const struct orr_tensor *tensor) {
+    return tensor->runtime;
+}
+
+struct orr_buffer *orr_tensor_buffer(const struct orr_tensor *tensor, uint32_t rank) {
+    return tensor->storage ? tensor->storage->blobs[rank].buffer : NULL;
+}
+
+static uint64_t blob_bytes(const struct orr_tensor *tensor, uint32_t rank) {
+    struct orr_shape local = orr_layout_local(&tensor->layout, &tensor->info.shape, rank, NULL);
+    uint64_t bytes = (uint64_t)orr_shape_count(&local) * orr_dtype_size(tensor->info.dtype);
+    return bytes ? bytes : 1; /* an empty piece still has an address */
+}
+
+enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_kind kind,
+                                     const char *label) {
+    struct orr_runtime *runtime = tensor->runtime;
+    const struct orr_mesh *mesh = tensor->layout.mesh;
+    struct orr__storage *storage =
+        orr_memory_alloc(runtime->memory, sizeof *storage + mesh->size * sizeof storage->blobs[0]);
+    if (!storage) {
+        return orr__runtime_no_memory(runtime);
+    }
+    storage->references = 1;
+    for (; storage->count < mesh->size; storage->count++) {
+        struct orr_stream *stream = orr_device_stream(runtime, mesh->devices[storage->count], kind);
+        enum orr_status status =
+            stream ? orr_buffer_alloc(stream, blob_bytes(tensor, storage->count), label,
+                                      &storage->blobs[storage->count].buffer)
+                   : ORR_NO_MEMORY;
+        if (status != ORR_OK) {
+            storage_release(runtime, storage);
+            return status;
+        }
+    }
+    tensor->storage = storage;
+    return ORR_OK;
+}
+
+void orr__tensor_share(struct orr_tensor *tensor, struct orr_tensor *with) {
+    assert(!tensor->storage && with->storage);
+    tensor->storage = with->storage;
+    tensor->storage->references++;
+}
+
+enum orr_status orr__blob_use(struct orr__blob *blob, struct orr_stream *stream) {
+    enum orr_status status = ORR_OK;
+    if (blob->writer && blob->writer != stream) {
+        status = orr_stream_wait_point(stream, blob->written);
+    }
+    if (status == ORR_OK && blob->buffer->stream && blob->buffer->stream != stream) {
+        status = orr_buffer_record_stream(blob->buffer, stream);
+    }
+    return status;
+}
+
+void orr__blob_written(struct orr__blob *blob, struct orr_stream *stream, struct orr_point point) {
+    blob->writer = stream;
+    blob->written = point;
+}
+
+/* Puts a piece of the whole, which starts at `starts`, where it belongs in a dense copy of itself. */
+static void cut_piece(char *to, const char *from, size_t element, const struct orr_shape *whole,
+                      const struct orr_shape *piece, const int64_t *starts) {
+    int64_t rows = 1;
+    int last = piece->rank - 1;
+    for (int i = 0; i < last; i++) {
+        rows *= piece->dims[i];
+    }
+    size_t width = piece->rank ? (size_t)piece->dims[last] * element : element;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t rest = row, at = piece->rank ? starts[last] : 0, stride = 1;
+        for (int i = last - 1; i >= 0; i--) {
+            stride *= whole->dims[i + 1];
+            at += (rest % piece->dims[i] + starts[i]) * stride;
+            rest /= piece->dims[i];
+        }
+        memcpy(to + (size_t)row * width, from + (size_t)at * element, width);
+    }
+}
+
+static enum orr_status upload(struct orr_tensor *tensor, uint32_t rank, const char *values) {
+    struct orr_runtime *runtime = tensor->runtime;
+    struct orr__blob *blob = &tensor->storage->blobs[rank];
+    int64_t starts[ORR_RANK_MAX];
+    struct orr_shape piece = orr_layout_local(&tensor->layout, &tensor->info.shape, rank, starts);
+    size_t element = orr_dtype_size(tensor->info.dtype);
+    uint64_t bytes = (uint64_t)orr_shape_count(&piece) * element;
+    if (bytes == 0) {
+        return ORR_OK;
+    }
+    struct orr_stream *stream = blob->buffer->stream;
+    struct orr_buffer *staging = NULL;
+    enum orr_status status = orr_buffer_alloc_host(runtime, bytes, "staging", &staging);
+    char *cut = NULL;
+    if (status == ORR_OK && values) {
+        cut = orr_memory_alloc(runtime->memory, bytes);
+        if (!cut) {
+            status = orr__runtime_no_memory(runtime);
+        } else {
+            cut_piece(cut, values, element, &tensor->info.shape, &piece, starts);
+            status = orr__buffer_initialize(staging, 0, cut, bytes);
+        }
+    }
+    if (status == ORR_OK) {
+        status = orr_stream_copy(stream, blob->buffer, 0, staging, 0, bytes);
+    }
+    if (status == ORR_OK) {
+        orr__blob_written(blob, stream, orr_stream_point(stream));
+    }
+    orr_memory_free(runtime->memory, cut);
+    orr_buffer_free(&staging);
+    return status;
+}
+
+enum orr_status orr_tensor_from_host(struct orr_runtime *runtime,
+                                     const struct orr_operand_info *info,
+                                     const struct orr_layout *layout, const void *values,
+                                     struct orr_tensor **out_tensor) {
+    *out_tensor = NULL;
+    struct orr_layout where;
+    if (layout) {
+        where = *layout;
+    } else {
+        struct orr_mesh *mesh = orr_mesh_default(runtime);
+        if (!mesh) {
+            return ORR_NO_MEMORY;
+        }
+        where = orr_layout_replicated(mesh);
+    }
+    orr_error_clear(&runtime->error);
+    enum orr_status status = orr_layout_check(&where, &info->shape, &runtime->error);
+    if (status != ORR_OK) {
+        return status;
+    }
+    struct orr_tensor *tensor = orr__tensor_new(runtime, info, &where);
+    if (!tensor) {
+        return ORR_NO_MEMORY;
+    }
+    orr__runtime_operator_begin(runtime, where.mesh->devices[0], -1);
+    status = orr__tensor_allocate(tensor, ORR_STREAM_COPY, "from_host");
+    for (uint32_t rank = 0; status == ORR_OK && rank < where.mesh->size; rank++) {
+        status = upload(tensor, rank, values);
+    }
+    orr__runtime_operator_end(runtime, status == ORR_OK);
+    if (status != ORR_OK) {
+        orr__tensor_release(tensor);
+        return status;
+    }
+    *out_tensor = tensor;
+    return ORR_OK;
+}

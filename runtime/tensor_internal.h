@@ -1,0 +1,110 @@
+/* Tensors, their storage and how operators become kernels: shared by tensor.c, runner.c,
+ * redistribute.c, future.c and region.c.
+ *
+ * Threads: as the runtime. */
+#ifndef ORR_RUNTIME_TENSOR_INTERNAL_H
+#define ORR_RUNTIME_TENSOR_INTERNAL_H
+
+#include "runtime/operators/fused.h"
+#include "runtime/runtime_internal.h"
+#include "runtime/tensor.h"
+
+/* One rank's memory, and who wrote it last. */
+struct orr__blob {
+    struct orr_buffer *buffer;
+    struct orr_stream *writer; /* NULL: contents were there from the start */
+    struct orr_point written;
+};
+
+/* Blobs of a tensor; shared by tensors that alias each other (reshape). */
+struct orr__storage {
+    uint32_t references, count;
+    struct orr__blob blobs[];
+};
+
+struct orr_tensor {
+    struct orr_runtime *runtime;
+    struct orr_operand_info info; /* of the whole */
+    struct orr_layout layout;
+    struct orr__storage *storage;       /* NULL: not computed yet (in a region) */
+    struct orr_tensor *previous, *next; /* live ones of the runtime */
+    int node;                           /* index of the open region's node that makes it; -1 */
+    bool dead;                          /* made inside a region and not returned from it */
+    uint32_t references;                /* the user's handle, and nodes of an open region */
+};
+
+/* A tensor without storage; NULL without memory. */
+struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr_operand_info *info,
+                                   const struct orr_layout *layout);
+void orr__tensor_release(struct orr_tensor *tensor);
+void orr__tensors_destroy(struct orr_runtime *runtime);
+/* Its memory goes; the handle stays, dead. */
+void orr__tensor_drop_storage(struct orr_tensor *tensor);
+
+/* Allocates its blobs for the devices' streams of a kind. */
+enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_kind kind,
+                                     const char *label) ORR_MUST_CHECK;
+void orr__tensor_share(struct orr_tensor *tensor, struct orr_tensor *with);
+
+/* Makes `stream` wait for the last write of a blob, if another stream made it, and lets the allocator
+ * know that `stream` uses it. */
+enum orr_status orr__blob_use(struct orr__blob *blob, struct orr_stream *stream) ORR_MUST_CHECK;
+void orr__blob_written(struct orr__blob *blob, struct orr_stream *stream, struct orr_point point);
+
+/* Writes the record of a logical operator, returns its id. */
+uint64_t orr__op_record(struct orr_runtime *runtime, const char *name, const char *kind,
+                        struct orr_cost cost, const struct orr_operand_info *output,
+                        uint64_t parent);
+const char *orr__operator_class_text(enum orr_operator_class class);
+
+/* Shapes, dtypes and placements of the results, without doing anything. */
+enum orr_status orr__operator_infer(struct orr_runtime *runtime, const struct orr_operator *op,
+                                    struct orr_tensor *const *inputs, int input_count,
+                                    const struct orr_attributes *attributes,
+                                    const struct orr_layout *layout,
+                                    struct orr_operand_info *out_infos,
+                                    struct orr_layout *out_layout) ORR_MUST_CHECK;
+
+/* One operator of a kernel, or one stage of a fused one. */
+struct orr__stage {
+    const struct orr_operator *op;
+    struct orr_attributes attributes;
+    int input_count;
+    struct orr_tensor *inputs[ORR_INPUTS_MAX];
+    struct orr_tensor *outputs[ORR_OUTPUTS_MAX];
+};
+
+/* Runs an operator whose outputs have no storage yet: blobs, then a kernel on every device. */
+enum orr_status orr__run_operator(struct orr_runtime *runtime,
+                                  const struct orr__stage *stage) ORR_MUST_CHECK;
+
+/* One kernel of one rank. The caller fills `kernel` but for ranges and host costs; its work is owned by
+ * the command once the call succeeded, and released if it fails. */
+struct orr__launch {
+    uint32_t rank;
+    struct orr_tensor *const *inputs, *const *outputs;
+    const struct orr_operand_info *input_infos, *output_infos; /* local */
+    int input_count, output_count;
+    struct orr_kernel kernel;
+};
+enum orr_status orr__launch_kernel(struct orr_runtime *runtime,
+                                   struct orr__launch *launch) ORR_MUST_CHECK;
+
+/* dtype of the arithmetic: the first floating-point operand's, else the result's. */
+enum orr_dtype orr__arithmetic_dtype(const struct orr_operand_info *inputs, int input_count,
+                                     const struct orr_operand_info *output);
+
+/* Runs a group of operator calls as one kernel per rank: fused_runner.c. `operands` are the tensors of
+ * the fused kernel's operands. */
+enum orr_status orr__run_fused(struct orr_runtime *runtime, const struct orr_fused *fused,
+                               struct orr_tensor *const *operands,
+                               struct orr_tensor *result) ORR_MUST_CHECK;
+
+/* The open region takes the operator into its graph instead; defined by region.c. */
+enum orr_status orr__region_add(struct orr_runtime *runtime,
+                                const struct orr__stage *stage) ORR_MUST_CHECK;
+/* Runs what the open region has collected so far, because the host is about to look; nothing to do
+ * without one. */
+enum orr_status orr__region_flush(struct orr_runtime *runtime, bool host_reads) ORR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,374 @@
+/* Tensors on simulated devices: times of the worked example, numbers against one device, regions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/record_memory.h"
+#include "runtime/region.h"
+#include "sim/sim.h"
+
+enum { DEVICES_MAX = 8 };
+
+struct fixture {
+    struct orr_memory memory;
+    struct orr_error error;
+    struct orr_runtime *runtime;
+};
+
+static struct orr_device_spec teaching(void) {
+    struct orr_device_spec spec = {.name = "teaching",
+                                   .kind = "gpu",
+                                   .memory_bytes = (uint64_t)80 << 30,
+                                   .bandwidth = 2000000000000,
+                                   .host_operator_ns = 5000,
+                                   .host_launch_ns = 5000,
+                                   .host_graph_ns = 5000,
+                                   .copy_engines = 1,
+                                   .peer_bandwidth = 400000000000,
+                                   .host_bandwidth = 50000000000};
+    for (int unit = 0; unit < 2; unit++) {
+        for (int dtype = 0; dtype < ORR_DTYPE_COUNT; dtype++) {
+            spec.peak[unit][dtype] = 500000000000000;
+        }
+    }
+    return spec;
+}
+
+static void open_devices(struct fixture *f, uint32_t count, bool timing_only) {
+    struct orr_device_spec specs[DEVICES_MAX];
+    *f = (struct fixture){.memory = orr_memory_system()};
+    for (uint32_t i = 0; i < count; i++) {
+        specs[i] = teaching();
+    }
+    struct orr_runtime_config config = {.memory = &f->memory,
+                                        .open = orr_sim_open,
+                                        .specs = specs,
+                                        .device_count = count,
+                                        .timing_only = timing_only};
+    assert_int_equal(orr_runtime_create(&config, &f->runtime, &f->error), ORR_OK);
+}
+
+static void must(struct fixture *f, enum orr_status status) {
+    if (status != ORR_OK) {
+        fail_msg("%s: %s", orr_status_text(status), orr_runtime_error(f->runtime)->text);
+    }
+}
+
+static void set_shape(const struct orr_operator *op, struct orr_attributes *attributes, int rank,
+                      const int64_t *dims, enum orr_dtype dtype, int64_t seed) {
+    orr_operator_defaults(op, attributes);
+    attributes->values[orr_operator_attribute(op, "shape")].shape = orr_shape_of(rank, dims);
+    attributes->values[orr_operator_attribute(op, "dtype")].integer = dtype;
+    int index = orr_operator_attribute(op, "seed");
+    if (index >= 0) {
+        attributes->values[index].integer = seed;
+    }
+}
+
+static struct orr_tensor *randn(struct fixture *f, int rank, const int64_t *dims,
+                                enum orr_dtype dtype, int64_t seed,
+                                const struct orr_layout *layout) {
+    const struct orr_operator *op = orr_operator_find("randn");
+    struct orr_attributes attributes;
+    struct orr_tensor *out;
+    set_shape(op, &attributes, rank, dims, dtype, seed);
+    must(f, orr_tensor_apply(f->runtime, op, NULL, 0, &attributes, layout, &out));
+    return out;
+}
+
+static struct orr_tensor *apply(struct fixture *f, const char *name, struct orr_tensor *a,
+                                struct orr_tensor *b) {
+    const struct orr_operator *op = orr_operator_find(name);
+    struct orr_attributes attributes;
+    struct orr_tensor *in[2] = {a, b}, *out;
+    orr_operator_defaults(op, &attributes);
+    must(f, orr_tensor_apply(f->runtime, op, in, b ? 2 : 1, &attributes, NULL, &out));
+    return out;
+}
+
+static void read_f32(struct fixture *f, struct orr_tensor *tensor, float *values, size_t count) {
+    struct orr_future *future;
+    must(f, orr_tensor_future(tensor, &future));
+    must(f, orr_future_get(future, values, count * sizeof *values));
+    orr_future_destroy(&future);
+}
+
+static void assert_near(const float *a, const float *b, size_t count, float tolerance) {
+    for (size_t i = 0; i < count; i++) {
+        float difference = a[i] - b[i];
+        if (!(difference <= tolerance && difference >= -tolerance)) {
+            fail_msg("element %zu: %g and %g", i, (double)a[i], (double)b[i]);
+        }
+    }
+}
+
+static void the_worked_example_runs_eagerly_in_its_times(void **state) {
+    (void)state;
+    struct fixture f;
+    open_devices(&f, 1, true);
+    const int64_t square[2] = {4096, 4096}, row[1] = {4096};
+    struct orr_tensor *x = randn(&f, 2, square, ORR_DTYPE_BF16, 1, NULL);
+    struct orr_tensor *w = randn(&f, 2, square, ORR_DTYPE_BF16, 2, NULL);
+    struct orr_tensor *b = randn(&f, 1, row, ORR_DTYPE_BF16, 3, NULL);
+    must(&f, orr_device_sync(f.runtime, 0));
+    int64_t begin_ns = orr_runtime_now(f.runtime);
+    struct orr_tensor *product = apply(&f, "matmul", x, w);
+    struct orr_tensor *sum = apply(&f, "add", product, b);
+    struct orr_tensor *y = apply(&f, "relu", sum, NULL);
+    assert_int_equal(orr_runtime_now(f.runtime) - begin_ns, 15000);
+    must(&f, orr_device_sync(f.runtime, 0));
+    assert_int_equal(orr_runtime_now(f.runtime) - begin_ns, 5000 + 274878 + 33554 + 33555);
+    orr_tensor_destroy(&product);
+    orr_tensor_destroy(&sum);
+    orr_tensor_destroy(&y);
+    orr_runtime_destroy(&f.runtime);
+}
+
+static enum orr_status layer(void *context, struct orr_tensor *const *inputs, int count,
+                             struct orr_tensor **outputs, int max, int *out_count) {
+    struct fixture *f = context;
+    assert_int_equal(count, 3);
+    assert_true(max >= 1);
+    struct orr_tensor *product = apply(f, "matmul", inputs[0], inputs[1]);
+    struct orr_tensor *sum = apply(f, "add", product, inputs[2]);
+    outputs[0] = apply(f, "relu", sum, NULL);
+    *out_count = 1;
+    orr_tensor_destroy(&product);
+    orr_tensor_destroy(&sum);
+    return ORR_OK;
+}
+
+static void fusion_and_capture_change_times_and_not_numbers(void **state) {
+    (void)state;
+    enum { M = 24, K = 40, N = 56 };
+    struct fixture f;
+    open_devices(&f, 1, false);
+    const int64_t xd[2] = {M, K}, wd[2] = {K, N}, bd[1] = {N};
+    struct orr_tensor *in[3] = {randn(&f, 2, xd, ORR_DTYPE_F32, 1, NULL),
+                                randn(&f, 2, wd, ORR_DTYPE_F32, 2, NULL),
+                                randn(&f, 1, bd, ORR_DTYPE_F32, 3, NULL)};
+    struct orr_tensor *eager[1], *out[1];
+    int count;
+    float wanted[M * N], got[M * N];
+    must(&f, layer(&f, in, 3, eager, 1, &count));
+    read_f32(&f, eager[0], wanted, M * N);
+    for (int capture = 0; capture < 2; capture++) {
+        for (int mode = ORR_FUSION_OFF; mode <= ORR_FUSION_EPILOGUE; mode++) {
+            struct orr_compiled *compiled;
+            must(&f, orr_compiled_create(f.runtime, "layer", (enum orr_fusion_mode)mode, capture,
+                                         &compiled));
+            for (int call = 0; call < 3; call++) {
+                must(&f, orr_compiled_call(compiled, in, 3, layer, &f, out, 1, &count));
+                assert_int_equal(count, 1);
+                memset(got, 0, sizeof got);
+                read_f32(&f, out[0], got, M * N);
+                assert_memory_equal(got, wanted, sizeof got);
+                orr_tensor_destroy(&out[0]);
+            }
+            assert_int_equal(orr_compiled_counts(compiled).captures, capture);
+            assert_int_equal(orr_compiled_counts(compiled).replays, 2 * capture);
+            orr_compiled_destroy(&compiled);
+        }
+    }
+    must(&f, orr_runtime_finish(f.runtime));
+    orr_runtime_destroy(&f.runtime);
+}
+
+static void other_operands_and_shapes_are_guarded(void **state) {
+    (void)state;
+    enum { M = 8, K = 16, N = 16 };
+    struct fixture f;
+    open_devices(&f, 1, false);
+    const int64_t xd[2] = {M, K}, wd[2] = {K, N}, bd[1] = {N}, longer[2] = {2 * M, K};
+    struct orr_tensor *in[3] = {randn(&f, 2, xd, ORR_DTYPE_F32, 1, NULL),
+                                randn(&f, 2, wd, ORR_DTYPE_F32, 2, NULL),
+                                randn(&f, 1, bd, ORR_DTYPE_F32, 3, NULL)};
+    struct orr_compiled *compiled;
+    struct orr_tensor *out[1];
+    int count;
+    must(&f, orr_compiled_create(f.runtime, "layer", ORR_FUSION_EPILOGUE, true, &compiled));
+    float before[M * K], after[M * K];
+    read_f32(&f, in[0], before, M * K);
+    for (int call = 0; call < 4; call++) {
+        struct orr_tensor *mine[3] = {
+            call == 0 ? in[0] : randn(&f, 2, xd, ORR_DTYPE_F32, 10 + call, NULL), in[1], in[2]};
+        struct orr_tensor *eager[1];
+        float wanted[M * N], got[M * N];
+        must(&f, orr_compiled_call(compiled, mine, 3, layer, &f, out, 1, &count));
+        read_f32(&f, out[0], got, M * N);
+        must(&f, layer(&f, mine, 3, eager, 1, &count));
+        read_f32(&f, eager[0], wanted, M * N);
+        assert_memory_equal(got, wanted, sizeof got);
+        orr_tensor_destroy(&out[0]);
+    }
+    read_f32(&f, in[0], after, M * K);
+    assert_memory_equal(before, after, sizeof before); /* the first operand is not overwritten */
+    assert_int_equal(orr_compiled_counts(compiled).captures, 2);
+    assert_int_equal(orr_compiled_counts(compiled).replays, 2);
+    assert_int_equal(orr_compiled_counts(compiled).mismatches, 0);
+    struct orr_tensor *other[3] = {randn(&f, 2, longer, ORR_DTYPE_F32, 4, NULL), in[1], in[2]};
+    must(&f, orr_compiled_call(compiled, other, 3, layer, &f, out, 1, &count));
+    assert_int_equal(orr_compiled_counts(compiled).mismatches, 1);
+    orr_compiled_destroy(&compiled);
+    orr_runtime_destroy(&f.runtime);
+}
+
+static enum orr_status reads_inside(void *context, struct orr_tensor *const *inputs, int count,
+                                    struct orr_tensor **outputs, int max, int *out_count) {
+    struct fixture *f = context;
+    (void)count;
+    (void)max;
+    float values[8 * 16];
+    struct orr_tensor *product = apply(f, "matmul", inputs[0], inputs[1]);
+    read_f32(f, product, values, 8 * 16);
+    outputs[0] = apply(f, values[0] > 1e30F ? "neg" : "relu", product, NULL);
+    *out_count = 1;
+    orr_tensor_destroy(&product);
+    return ORR_OK;
+}
+
+static void a_host_read_inside_breaks_the_region_and_is_reported(void **state) {
+    (void)state;
+    struct fixture f;
+    open_devices(&f, 1, false);
+    const int64_t xd[2] = {8, 16}, wd[2] = {16, 16};
+    struct orr_tensor *in[2] = {randn(&f, 2, xd, ORR_DTYPE_F32, 1, NULL),
+                                randn(&f, 2, wd, ORR_DTYPE_F32, 2, NULL)};
+    struct orr_compiled *compiled;
+    struct orr_tensor *out[1];
+    int count;
+    must(&f, orr_compiled_create(f.runtime, "reads", ORR_FUSION_OFF, true, &compiled));
+    for (int call = 0; call < 2; call++) {
+        must(&f, orr_compiled_call(compiled, in, 2, reads_inside, &f, out, 1, &count));
+        float got[8 * 16];
+        read_f32(&f, out[0], got, 8 * 16);
+        assert_true(got[0] >= 0);
+        orr_tensor_destroy(&out[0]);
+    }
+    assert_int_equal(orr_compiled_counts(compiled).breaks, 2);
+    assert_int_equal(orr_compiled_counts(compiled).replays, 0);
+    assert_true(orr_runtime_finding_count(f.runtime) >= 1);
+    orr_compiled_destroy(&compiled);
+    orr_runtime_destroy(&f.runtime);
+}
+
+/* y = relu(x w1) w2 with w1 cut by columns and w2 by rows equals the same on one device. */
+static void tensor_parallel_numbers_equal_one_device(void **state) {
+    (void)state;
+    enum { M = 16, K = 32, H = 64, N = 32 };
+    float wanted[M * N], got[M * N];
+    for (uint32_t devices = 1; devices <= 8; devices *= 2) {
+        struct fixture f;
+        open_devices(&f, devices, false);
+        struct orr_layout whole = orr_layout_replicated(orr_mesh_default(f.runtime));
+        struct orr_layout columns = whole, rows = whole;
+        columns.axes[0] = (struct orr_placement){.kind = ORR_SHARD, .dim = 1};
+        rows.axes[0] = (struct orr_placement){.kind = ORR_SHARD, .dim = 0};
+        const int64_t xd[2] = {M, K}, w1d[2] = {K, H}, w2d[2] = {H, N};
+        struct orr_tensor *x = randn(&f, 2, xd, ORR_DTYPE_F32, 1, &whole);
+        struct orr_tensor *w1 = randn(&f, 2, w1d, ORR_DTYPE_F32, 2, &columns);
+        struct orr_tensor *w2 = randn(&f, 2, w2d, ORR_DTYPE_F32, 3, &rows);
+        struct orr_tensor *hidden = apply(&f, "relu", apply(&f, "matmul", x, w1), NULL);
+        struct orr_tensor *partial = apply(&f, "matmul", hidden, w2), *y;
+        assert_int_equal(orr_tensor_layout(partial)->axes[0].kind, ORR_PARTIAL);
+        must(&f, orr_tensor_redistribute(partial, &whole, &y));
+        read_f32(&f, y, devices == 1 ? wanted : got, M * N);
+        if (devices > 1) {
+            assert_near(got, wanted, M * N, 1e-3F);
+            read_f32(&f, partial, got, M * N); /* a future reduces partial terms itself */
+            assert_near(got, wanted, M * N, 1e-3F);
+        }
+        must(&f, orr_runtime_finish(f.runtime));
+        orr_runtime_destroy(&f.runtime);
+    }
+}
+
+static void gathering_any_dimension_restores_the_tensor(void **state) {
+    (void)state;
+    enum { A = 8, B = 16, C = 8 };
+    float wanted[A * B * C], got[A * B * C];
+    struct fixture f;
+    open_devices(&f, 4, false);
+    struct orr_layout whole = orr_layout_replicated(orr_mesh_default(f.runtime));
+    const int64_t dims[3] = {A, B, C};
+    struct orr_tensor *x = randn(&f, 3, dims, ORR_DTYPE_F32, 1, &whole);
+    read_f32(&f, x, wanted, A * B * C);
+    for (int dim = 0; dim < 3; dim++) {
+        struct orr_layout cut = whole;
+        cut.axes[0] = (struct orr_placement){.kind = ORR_SHARD, .dim = dim};
+        struct orr_tensor *pieces, *back, *drawn = randn(&f, 3, dims, ORR_DTYPE_F32, 1, &cut);
+        must(&f, orr_tensor_redistribute(x, &cut, &pieces));
+        must(&f, orr_tensor_redistribute(pieces, &whole, &back));
+        read_f32(&f, pieces, got, A * B * C);
+        assert_memory_equal(got, wanted, sizeof got);
+        read_f32(&f, back, got, A * B * C);
+        assert_memory_equal(got, wanted, sizeof got);
+        read_f32(&f, drawn, got, A * B * C); /* random numbers belong to places, not to shards */
+        assert_memory_equal(got, wanted, sizeof got);
+    }
+    orr_runtime_destroy(&f.runtime);
+}
+
+static void a_partial_through_a_non_linear_operator_is_refused(void **state) {
+    (void)state;
+    struct fixture f;
+    open_devices(&f, 2, true);
+    struct orr_layout whole = orr_layout_replicated(orr_mesh_default(f.runtime));
+    struct orr_layout columns = whole, rows = whole;
+    columns.axes[0] = (struct orr_placement){.kind = ORR_SHARD, .dim = 1};
+    rows.axes[0] = (struct orr_placement){.kind = ORR_SHARD, .dim = 0};
+    const int64_t square[2] = {64, 64};
+    struct orr_tensor *x = randn(&f, 2, square, ORR_DTYPE_F32, 1, &columns);
+    struct orr_tensor *w = randn(&f, 2, square, ORR_DTYPE_F32, 2, &rows);
+    struct orr_tensor *partial = apply(&f, "matmul", x, w), *out;
+    const struct orr_operator *relu = orr_operator_find("relu");
+    struct orr_attributes attributes;
+    orr_operator_defaults(relu, &attributes);
+    assert_int_equal(orr_tensor_apply(f.runtime, relu, &partial, 1, &attributes, NULL, &out),
+                     ORR_INVALID);
+    assert_non_null(strstr(orr_runtime_error(f.runtime)->text, "relu"));
+    assert_non_null(strstr(orr_runtime_error(f.runtime)->text, "P(sum)"));
+    orr_runtime_destroy(&f.runtime);
+}
+
+static void values_from_the_host_arrive_whole_on_every_placement(void **state) {
+    (void)state;
+    enum { A = 6, B = 10 };
+    float values[A * B], got[A * B];
+    for (int i = 0; i < A * B; i++) {
+        values[i] = (float)i;
+    }
+    struct fixture f;
+    open_devices(&f, 4, false);
+    struct orr_operand_info info = {ORR_DTYPE_F32, orr_shape_of(2, (int64_t[]){A, B})};
+    for (int dim = -1; dim < 2; dim++) { /* 6 and 10 over 4 devices: uneven shards */
+        struct orr_layout layout = orr_layout_replicated(orr_mesh_default(f.runtime));
+        if (dim >= 0) {
+            layout.axes[0] = (struct orr_placement){.kind = ORR_SHARD, .dim = dim};
+        }
+        struct orr_tensor *tensor;
+        must(&f, orr_tensor_from_host(f.runtime, &info, &layout, values, &tensor));
+        read_f32(&f, tensor, got, A * B);
+        assert_memory_equal(got, values, sizeof got);
+        orr_tensor_destroy(&tensor);
+    }
+    orr_runtime_destroy(&f.runtime);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_worked_example_runs_eagerly_in_its_times),
+        cmocka_unit_test(fusion_and_capture_change_times_and_not_numbers),
+        cmocka_unit_test(other_operands_and_shapes_are_guarded),
+        cmocka_unit_test(a_host_read_inside_breaks_the_region_and_is_reported),
+        cmocka_unit_test(tensor_parallel_numbers_equal_one_device),
+        cmocka_unit_test(gathering_any_dimension_restores_the_tensor),
+        cmocka_unit_test(a_partial_through_a_non_linear_operator_is_refused),
+        cmocka_unit_test(values_from_the_host_arrive_whole_on_every_placement),
+    };
+    return cmocka_run_group_tests_name("tensor", tests, NULL, NULL);
+}
