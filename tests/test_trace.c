@@ -1117,7 +1117,8 @@ static void read_damaged(struct fixture *f, const char *path) {
     struct orr_timeline *timeline;
     orr_error_clear(&f->error);
     enum orr_status status = orr_timeline_read(path, &f->memory.table, &timeline, &f->error);
-    assert_true(status == ORR_OK || status == ORR_INVALID);
+    if (status != ORR_OK && status != ORR_INVALID)
+        fail_msg("%s", f->error.text);
     assert_true(status == ORR_OK || strstr(f->error.text, path) != NULL);
     orr_timeline_destroy(&timeline);
     orr_error_clear(&f->error);

@@ -22,6 +22,7 @@ enum {
     SQLITE_HEADER_BYTES = ORR__SQLITE_HEADER_BYTES,
     BUSY_MS = 10000,
     TEXT_IDS_MAX = 1 << 24,
+    TEXT_BYTES_MAX = 1 << 28,
     ROW_BYTES_MIN = 4, /* of a row in a file, to bound what is believed about their number */
     TARGET_CACHE_SIZE = 64,
     TARGET_TEXT_MAX = 512
@@ -56,12 +57,29 @@ static enum orr_status fail_memory(struct reader *reader) {
                          reader->path);
 }
 
+/* SQLite 3.40 says "out of memory" when a damaged page points to page 2^31 - 1. */
+static bool is_damaged(sqlite3 *db) {
+    sqlite3_stmt *check = NULL;
+    bool damaged = false;
+    if (sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &check, NULL) == SQLITE_OK &&
+        sqlite3_step(check) == SQLITE_ROW) {
+        const char *result = (const char *)sqlite3_column_text(check, 0);
+        damaged = result && strcmp(result, "ok") != 0;
+    }
+    sqlite3_finalize(check);
+    return damaged;
+}
+
 /* A failure of SQLite while it reads. What the file says is wrong is ORR_INVALID; what the system
  * says is ORR_IO. */
 static enum orr_status fail_sqlite(struct reader *reader, int code) {
     const char *table = reader->table ? reader->table : "the schema";
     switch (code & 255) {
-    case SQLITE_NOMEM: return fail_memory(reader);
+    case SQLITE_NOMEM:
+        if (!is_damaged(reader->db))
+            return fail_memory(reader);
+        return orr_error_set(reader->error, ORR_INVALID, "%s: damaged trace: %s", reader->path,
+                             table);
     case SQLITE_BUSY:
         return orr_error_set(reader->error, ORR_IO, "%s: another process is writing to it",
                              reader->path);
@@ -695,8 +713,12 @@ static enum orr_status check_file(struct reader *reader) {
     return ORR_OK;
 }
 
-/* The file's own SQL stays unused: no views, triggers or functions from its schema. */
-static int defend(sqlite3 *db) {
+/* The file's own SQL stays unused: no views, triggers or functions from its schema. A value that
+ * claims to be longer than the file is damage, and nothing to look for memory for. */
+static int defend(const struct reader *reader) {
+    sqlite3 *db = reader->db;
+    int longest = reader->file_bytes < TEXT_BYTES_MAX ? (int)reader->file_bytes : TEXT_BYTES_MAX;
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, longest);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
@@ -747,7 +769,7 @@ static enum orr_status check_size(struct reader *reader) {
 
 /* Begins to read. *killed: the file has to be recovered first. */
 static enum orr_status begin(struct reader *reader, bool *killed) {
-    int code = defend(reader->db);
+    int code = defend(reader);
     if (code == SQLITE_OK)
         code = sqlite3_exec(reader->db, "BEGIN; SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
     *killed = code == SQLITE_READONLY_ROLLBACK;
