@@ -1,0 +1,148 @@
+#include "analyzer/analysis.h"
+
+#include <assert.h>
+
+#include "analyzer/hosts.h"
+
+/* First start and last end of all ops, where the options do not say otherwise. */
+static enum orr_status set_window(struct orr_analysis *a, struct orr_error *error) {
+    const struct orr_events *events = &a->events;
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t i = 0; i < events->op_count; i++) {
+        const struct orr_events_op *op = &events->ops[i];
+        first = op->start_ns < first ? op->start_ns : first;
+        last = op->end_ns > last ? op->end_ns : last;
+    }
+    if (events->op_count == 0) {
+        first = last = 0;
+    }
+    a->begin_ns = a->options.begin_ns == ORR_TIME_NONE ? first : a->options.begin_ns;
+    a->end_ns = a->options.end_ns == ORR_TIME_NONE ? last : a->options.end_ns;
+    bool far = a->begin_ns < -ORR_EVENTS_TIME_MAX || a->end_ns > ORR_EVENTS_TIME_MAX;
+    if (a->end_ns < a->begin_ns || far) {
+        return orr_error_set(error, ORR_INVALID,
+                             "analyze: window from %lld to %lld ns: expected an end at or after "
+                             "the begin (ops run from %lld to %lld ns)",
+                             (long long)a->begin_ns, (long long)a->end_ns, (long long)first,
+                             (long long)last);
+    }
+    return ORR_OK;
+}
+
+static enum orr_status report_devices(struct orr_analysis *a, const struct orr_hosts *hosts) {
+    const struct orr_events *events = &a->events;
+    a->devices = orr_memory_alloc(a->memory, events->device_count * sizeof *a->devices);
+    if (!a->devices) {
+        return ORR_NO_MEMORY;
+    }
+    for (uint32_t d = 0; d < events->device_count; d++) {
+        enum orr_status status = orr_device_report_compute(
+            events, hosts, &a->options, &a->roofline, d, a->begin_ns, a->end_ns,
+            a->exact.graph_launches_no_op, &a->phases, a->memory, &a->devices[d]);
+        if (status != ORR_OK) {
+            return status;
+        }
+        a->device_count++;
+    }
+    return ORR_OK;
+}
+
+/* Everything that needs only the event model, in the order in which it is needed. */
+static enum orr_status compute(struct orr_analysis *a) {
+    enum orr_status status = orr_exact_compute(&a->events, a->memory, &a->exact);
+    if (status == ORR_OK) {
+        status = orr_split_compute(&a->events, a->memory, &a->split);
+    }
+    if (status == ORR_OK) {
+        orr_idle_streams_compute(&a->events, &a->options, &a->idle_streams);
+        status = orr_roofline_compute(&a->events, &a->options, a->memory, &a->roofline);
+    }
+    struct orr_hosts hosts = {0};
+    if (status == ORR_OK) {
+        status = orr_hosts_create(&a->events, a->memory, &hosts);
+    }
+    if (status == ORR_OK) {
+        status = report_devices(a, &hosts);
+    }
+    orr_hosts_free(a->memory, &hosts);
+    if (status == ORR_OK) {
+        status = orr_critical_path_compute(&a->events, a->begin_ns, a->end_ns, a->memory, &a->path);
+    }
+    return status;
+}
+
+static enum orr_status analyze(struct orr_events *events, const struct orr_timeline *timeline,
+                               const struct orr_analysis_options *options,
+                               const struct orr_memory *memory, struct orr_analysis **out_analysis,
+                               struct orr_error *error) {
+    assert(events->prepared);
+    *out_analysis = NULL;
+    struct orr_analysis *a = orr_memory_alloc(memory, sizeof *a);
+    if (!a) {
+        return orr_error_set(error, ORR_NO_MEMORY, "analyze: out of memory");
+    }
+    *a = (struct orr_analysis){
+        .memory = memory, .timeline = timeline, .options = *options, .events = *events};
+    enum orr_status status = set_window(a, error);
+    if (status == ORR_OK) {
+        status = compute(a);
+    }
+    if (status == ORR_OK && timeline) {
+        status = orr_memory_peaks_compute(timeline, memory, &a->peaks);
+    }
+    if (status == ORR_OK) {
+        status = orr_findings_compute(a);
+    }
+    if (status != ORR_OK) {
+        a->events = (struct orr_events){0};
+        orr_analysis_destroy(&a);
+        return orr_error_set(error, status, "analyze: %zu ops do not fit in memory",
+                             events->op_count);
+    }
+    *events = (struct orr_events){0};
+    *out_analysis = a;
+    return ORR_OK;
+}
+
+enum orr_status orr_analyze_events(struct orr_events *events,
+                                   const struct orr_analysis_options *options,
+                                   const struct orr_memory *memory,
+                                   struct orr_analysis **out_analysis, struct orr_error *error) {
+    return analyze(events, NULL, options, memory, out_analysis, error);
+}
+
+enum orr_status orr_analyze(const struct orr_timeline *timeline,
+                            const struct orr_analysis_options *options,
+                            const struct orr_memory *memory, struct orr_analysis **out_analysis,
+                            struct orr_error *error) {
+    *out_analysis = NULL;
+    struct orr_events events;
+    enum orr_status status = orr_events_from_timeline(timeline, memory, &events, error);
+    if (status != ORR_OK) {
+        return status;
+    }
+    status = analyze(&events, timeline, options, memory, out_analysis, error);
+    orr_events_free(&events);
+    return status;
+}
+
+void orr_analysis_destroy(struct orr_analysis **analysis) {
+    struct orr_analysis *a = *analysis;
+    *analysis = NULL;
+    if (!a) {
+        return;
+    }
+    const struct orr_memory *memory = a->memory;
+    for (size_t d = 0; d < a->device_count; d++) {
+        orr_device_report_free(memory, &a->devices[d]);
+    }
+    orr_memory_free(memory, a->devices);
+    orr_split_free(memory, &a->split);
+    orr_roofline_free(memory, &a->roofline);
+    orr_phases_free(memory, &a->phases);
+    orr_critical_path_free(memory, &a->path);
+    orr_memory_peaks_free(memory, &a->peaks);
+    orr_findings_free(memory, &a->findings);
+    orr_events_free(&a->events);
+    orr_memory_free(memory, a);
+}
