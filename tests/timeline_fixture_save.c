@@ -48,12 +48,17 @@ static void end(struct save *save) {
     save->insert = NULL;
 }
 
-/* The binders below bind the next column; an absent value stays NULL. */
+/* These bind the next column; an absent value stays NULL. */
+static void present_text(struct save *save, const char *value) {
+    must(save, sqlite3_bind_text(save->insert, ++save->column, value, -1, SQLITE_STATIC),
+         SQLITE_OK);
+}
+
 static void text(struct save *save, const char *value) {
-    save->column++;
     if (value[0] != '\0') {
-        must(save, sqlite3_bind_text(save->insert, save->column, value, -1, SQLITE_STATIC),
-             SQLITE_OK);
+        present_text(save, value);
+    } else {
+        save->column++;
     }
 }
 
@@ -106,8 +111,8 @@ static void row(struct save *save) {
 static void save_machine(struct save *save, const struct orr_timeline *t) {
     begin(save, "INSERT INTO meta VALUES(?,?)");
     for (size_t i = 0; i < t->meta_count; i++) {
-        text(save, t->meta[i].key);
-        text(save, t->meta[i].value);
+        present_text(save, t->meta[i].key);
+        present_text(save, t->meta[i].value);
         row(save);
     }
     end(save);
