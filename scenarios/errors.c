@@ -63,7 +63,10 @@ int orr__raise_runtime(lua_State *L, enum orr_status status) {
              error->status != ORR_OK && error->text[0] ? error->text : orr_status_text(status));
     orr_error_clear(error);
     orr__site(L, site, sizeof site);
-    return raise_at(L, status, site, text);
+    /* A backend's failure has the site already. */
+    size_t length = strlen(site);
+    bool placed = length > 0 && strncmp(text, site, length) == 0 && text[length] == ':';
+    return raise_at(L, status, site, placed ? text + length + 2 : text);
 }
 
 /* The message of an error value that is no text. */

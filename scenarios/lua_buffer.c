@@ -168,12 +168,18 @@ static int buffer_write(lua_State *L) {
     return orr__finish(L, status, 3, 0, buffer_write);
 }
 
+/* What a read leaves when its values are poison: bytes 0xff, NaN in every float. */
+static void spoil(void *data, size_t size) {
+    memset(data, 0xff, size);
+}
+
 /* b:read([options]): an array of numbers. */
 static int buffer_read(lua_State *L) {
     lua_settop(L, 2);
     struct part part = read_part(L, 2, "read", -1);
     int64_t ns = read_ns(L, 2, "read");
     void *data = lua_newuserdatauv(L, part.count * part.element + 1, 0);
+    spoil(data, part.count * part.element);
     orr__caller(L);
     enum orr_status status = orr_buffer_read(part.buffer, part.first * part.element, data,
                                              part.count * part.element, ns);
@@ -193,7 +199,8 @@ static int buffer_f32(lua_State *L) {
     lua_settop(L, 2);
     int64_t held = (int64_t)(orr_buffer_bytes(buffer) / sizeof(float));
     int64_t at = lua_isnil(L, 2) ? 0 : orr__integer(L, 2, "f32: index", 0, held - 1);
-    float value = 0;
+    float value;
+    spoil(&value, sizeof value);
     orr__caller(L);
     enum orr_status status =
         orr_buffer_read(buffer, (uint64_t)at * sizeof value, &value, sizeof value, -1);

@@ -177,8 +177,9 @@ static int expect_finding(lua_State *L) {
 }
 
 static int expect_phase(lua_State *L) {
-    static const char *const classes[] = {"compute-bound",       "memory-bound", "launch-bound",
-                                          "communication-bound", "idle",         "mixed"};
+    static const char *const classes[] = {"compute-bound",       "memory-bound", "latency-bound",
+                                          "communication-bound", "copy-bound",   "launch-bound",
+                                          "host-stalled",        "no-cost",      "idle"};
     int64_t count = (int64_t)orr_runtime_device_count(orr__scenario_of(L)->runtime);
     int64_t device = orr__integer(L, 1, "expect.phase: device", 0, count - 1);
     const char *name = luaL_checkstring(L, 2);

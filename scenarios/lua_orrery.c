@@ -140,6 +140,25 @@ static int orrery_host(lua_State *L) {
     return 0;
 }
 
+static int after_join(lua_State *L, int status, lua_KContext context) {
+    (void)L;
+    (void)status;
+    (void)context;
+    return 0;
+}
+
+/* orrery.join(): the program waits until every other host has ended. */
+static int orrery_join(lua_State *L) {
+    struct orr_scenario *scenario = orr__caller(L);
+    if (scenario->running != 0)
+        return orr__raise(L, ORR_INVALID, "orrery.join is for the program, not for its hosts");
+    if (scenario->live_count == 1)
+        return 0;
+    lua_settop(L, 0);
+    scenario->joining = scenario->blocked = true;
+    return lua_yieldk(L, 0, 0, after_join);
+}
+
 /* --- devices --- */
 
 uint32_t orr__device(lua_State *L, int index) {
@@ -205,7 +224,8 @@ static int device_memory(lua_State *L) {
 void orr__open_orrery(lua_State *L) {
     static const luaL_Reg functions[] = {{"args", orrery_args}, {"device", orrery_device},
                                          {"now", orrery_now},   {"spend", orrery_spend},
-                                         {"host", orrery_host}, {NULL, NULL}};
+                                         {"host", orrery_host}, {"join", orrery_join},
+                                         {NULL, NULL}};
     static const luaL_Reg methods[] = {{"index", device_index},
                                        {"name", device_name},
                                        {"sync", device_sync},

@@ -147,13 +147,16 @@ static uint64_t total_bytes(const struct accesses *accesses, enum orr_access_mod
 }
 
 /* Bytes moved: those of the ranges, unless `bytes` (of both), `bytes_read` or `bytes_written` say
- * otherwise. Of `bytes`, as much counts as written as the ranges write. */
-static void read_bytes(lua_State *L, const struct accesses *accesses, struct orr_cost *cost) {
-    uint64_t read = total_bytes(accesses, ORR_ACCESS_READ);
-    uint64_t written = total_bytes(accesses, ORR_ACCESS_WRITE);
+ * otherwise. Of `bytes`, as much counts as written as the ranges write. A kernel whose time is given by
+ * `ns` moves nothing unless it says so: then nothing on the device is shared with others. */
+static void read_bytes(lua_State *L, const struct accesses *accesses, bool timed,
+                       struct orr_cost *cost) {
+    uint64_t read = timed ? 0 : total_bytes(accesses, ORR_ACCESS_READ);
+    uint64_t written = timed ? 0 : total_bytes(accesses, ORR_ACCESS_WRITE);
     int64_t bytes = orr__field_integer(L, 2, "kernel", "bytes", 0, INT64_MAX, -1);
     if (bytes >= 0) {
-        written = written < (uint64_t)bytes ? written : (uint64_t)bytes;
+        uint64_t writes = total_bytes(accesses, ORR_ACCESS_WRITE);
+        written = writes < (uint64_t)bytes ? writes : (uint64_t)bytes;
         read = (uint64_t)bytes - written;
     }
     int64_t given = orr__field_integer(L, 2, "kernel", "bytes_read", 0, INT64_MAX, -1);
@@ -180,11 +183,11 @@ static int stream_kernel(lua_State *L) {
     kernel.accesses = accesses.ranges;
     kernel.access_count = accesses.count;
     kernel.cost.flops = (uint64_t)orr__field_integer(L, 2, "kernel", "flops", 0, INT64_MAX, 0);
-    read_bytes(L, &accesses, &kernel.cost);
     kernel.cost.unit = read_unit(L);
     kernel.dtype = orr__field_dtype(L, 2, "kernel", "dtype",
                                     kernel.cost.flops > 0 ? ORR_DTYPE_F32 : ORR_DTYPE_NONE);
     kernel.service_ns = orr__field_integer(L, 2, "kernel", "ns", 0, INT64_MAX / 4, -1);
+    read_bytes(L, &accesses, kernel.service_ns >= 0, &kernel.cost);
     kernel.submit_ns = orr__field_integer(L, 2, "kernel", "submit_ns", 0, INT64_MAX / 4, -1);
     orr__caller(L);
     return orr__finish(L, orr_stream_kernel(stream, &kernel, NULL), 2, 0, stream_kernel);

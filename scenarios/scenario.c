@@ -130,17 +130,50 @@ static int prepare(lua_State *L) {
     return 0;
 }
 
+/* Makes a host the runtime's caller, at no site. */
+static enum orr_status become(struct orr_scenario *scenario, uint32_t id, struct orr_error *error) {
+    scenario->caller_known = false;
+    if (orr_runtime_set_caller(scenario->runtime, id, "") == ORR_OK)
+        return ORR_OK;
+    return orr_error_set(error, ORR_NO_MEMORY, "%s: %s", scenario->config.path,
+                         orr_runtime_error(scenario->runtime)->text);
+}
+
+/* The program goes on after orrery.join: as a new host of the runtime, because the one that it was has
+ * ended, at the latest time of all that have ended. */
+static enum orr_status revive_program(struct orr_scenario *scenario, struct orr_error *error) {
+    struct orr__host *program = &scenario->hosts[0];
+    struct orr_runtime *runtime = scenario->runtime;
+    program->parked = false;
+    enum orr_status status = orr_runtime_add_host(runtime, "host, joined", &program->id);
+    if (status != ORR_OK)
+        return orr_error_set(error, status, "%s: %s", scenario->config.path,
+                             orr_runtime_error(runtime)->text);
+    status = become(scenario, program->id, error);
+    int64_t now_ns = orr_runtime_now(runtime);
+    if (status != ORR_OK || now_ns >= scenario->end_ns)
+        return status;
+    status = orr_runtime_spend(runtime, scenario->end_ns - now_ns);
+    if (status != ORR_OK)
+        return orr_error_set(error, status, "%s: %s", scenario->config.path,
+                             orr_runtime_error(runtime)->text);
+    return ORR_OK;
+}
+
 /* Index of the host to go on with. */
 static enum orr_status choose_host(struct orr_scenario *scenario, size_t *out_index,
                                    struct orr_error *error) {
-    uint32_t id = scenario->hosts[scenario->running].id;
+    *out_index = 0;
+    if (scenario->hosts[0].parked && scenario->live_count == 1)
+        return revive_program(scenario, error);
     /* One host alone is never asked for: backends with a single host have no such verb. */
-    if (scenario->host_count > 1) {
-        enum orr_status status = orr_runtime_next_host(scenario->runtime, &id);
-        if (status != ORR_OK)
-            return orr_error_set(error, status, "%s: %s", scenario->config.path,
-                                 orr_runtime_error(scenario->runtime)->text);
-    }
+    if (scenario->host_count == 1)
+        return ORR_OK;
+    uint32_t id = 0;
+    enum orr_status status = orr_runtime_next_host(scenario->runtime, &id);
+    if (status != ORR_OK)
+        return orr_error_set(error, status, "%s: %s", scenario->config.path,
+                             orr_runtime_error(scenario->runtime)->text);
     for (size_t i = 0; i < scenario->host_count; i++)
         if (scenario->hosts[i].id == id && !scenario->hosts[i].done) {
             *out_index = i;
@@ -150,13 +183,34 @@ static enum orr_status choose_host(struct orr_scenario *scenario, size_t *out_in
                          scenario->config.path, id);
 }
 
-static void end_host(struct orr_scenario *scenario, struct orr__host *host) {
+/* Takes note of the clock of a host that makes no more calls. The last one stays the runtime's caller:
+ * whoever finishes the run waits as that host. */
+static enum orr_status leave(struct orr_scenario *scenario, const struct orr__host *host, bool last,
+                             struct orr_error *error) {
+    enum orr_status status = become(scenario, host->id, error);
+    if (status != ORR_OK)
+        return status;
+    int64_t now_ns = orr_runtime_now(scenario->runtime);
+    scenario->end_ns = now_ns > scenario->end_ns ? now_ns : scenario->end_ns;
+    if (!last)
+        orr_runtime_host_done(scenario->runtime, host->id);
+    return ORR_OK;
+}
+
+static enum orr_status end_host(struct orr_scenario *scenario, struct orr__host *host,
+                                struct orr_error *error) {
     assert(!host->done && scenario->live_count > 0);
     host->done = true;
     scenario->live_count--;
-    if (scenario->host_count > 1)
-        orr_runtime_host_done(scenario->runtime, host->id);
+    lua_settop(host->thread, 0);
     luaL_unref(scenario->lua, LUA_REGISTRYINDEX, host->anchor);
+    return leave(scenario, host, scenario->live_count == 0, error);
+}
+
+static enum orr_status park_program(struct orr_scenario *scenario, struct orr_error *error) {
+    scenario->joining = false;
+    scenario->hosts[0].parked = true;
+    return leave(scenario, &scenario->hosts[0], false, error);
 }
 
 /* Runs one host until it ends, blocks or fails. */
@@ -173,14 +227,11 @@ static enum orr_status run_host(struct orr_scenario *scenario, size_t index,
     if (status == LUA_YIELD) {
         assert(scenario->blocked);
         lua_pop(thread, result_count);
-        return ORR_OK;
+        return scenario->joining ? park_program(scenario, error) : ORR_OK;
     }
     if (status != LUA_OK)
         return orr__error_take(scenario, thread, status, error);
-    host = &scenario->hosts[index]; /* the host may have added others */
-    lua_settop(thread, 0);
-    end_host(scenario, host);
-    return ORR_OK;
+    return end_host(scenario, &scenario->hosts[index], error); /* others may have been added */
 }
 
 static enum orr_status check_arguments(struct orr_scenario *scenario, struct orr_error *error) {

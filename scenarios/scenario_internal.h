@@ -33,6 +33,8 @@ struct orr__host {
     int anchor;
     uint32_t id;
     bool done;
+    bool
+        parked; /* the program, in orrery.join: the runtime's host has ended, the coroutine waits */
 };
 
 struct orr_scenario {
@@ -53,6 +55,8 @@ struct orr_scenario {
     size_t host_count, host_capacity;
     size_t running;    /* index into hosts */
     size_t live_count; /* hosts that are not done */
+    int64_t end_ns;    /* latest clock of a host that has ended */
+    bool joining;      /* set by orrery.join just before it yields */
     bool blocked;      /* set by orr__finish just before it yields to the scheduler */
 
     /* Caller as the runtime knows it; a call from the same line is not announced again. */

@@ -1,0 +1,55 @@
+#include "analyzer/analysis.h"
+#include "analyzer/report_json.h"
+#include "analyzer/report_text.h"
+#include "cli/cli.h"
+#include "trace/timeline.h"
+
+static const char usage[] =
+    "usage: orrery analyze TRACE [--json]\n"
+    "\n"
+    "Explains a trace that `orrery run` left: where the time of every device went, whether launches, memory,\n"
+    "arithmetic or communication limit it, and what would help.\n"
+    "\n"
+    "  --json   one JSON document on stdout, nothing else\n";
+
+static enum orr_exit report(const struct orr_cli *cli, const struct orr_analysis *analysis,
+                            int as_json) {
+    char *text = NULL;
+    size_t length = 0;
+    enum orr_status status = as_json ? orr_report_json(analysis, &text, &length)
+                                     : orr_report_text(analysis, &text, &length);
+    if (status == ORR_OK)
+        fwrite(text, 1, length, cli->out);
+    else
+        fprintf(cli->err, "orrery: the report could not be made: %s\n", orr_status_text(status));
+    orr_memory_free(analysis->memory, text);
+    return orr_cli_exit(status);
+}
+
+static enum orr_exit analyze(const struct orr_cli *cli, const char *path, int as_json) {
+    struct orr_error error = {0};
+    struct orr_timeline *timeline = NULL;
+    struct orr_analysis *analysis = NULL;
+    struct orr_analysis_options options = orr_analysis_options_default();
+    options.file = path;
+    enum orr_status status = orr_timeline_read(path, cli->memory, &timeline, &error);
+    if (status == ORR_OK)
+        status = orr_analyze(timeline, &options, cli->memory, &analysis, &error);
+    enum orr_exit exit =
+        status == ORR_OK ? report(cli, analysis, as_json) : orr_cli_fail(cli, &error);
+    orr_analysis_destroy(&analysis);
+    orr_timeline_destroy(&timeline);
+    return exit;
+}
+
+enum orr_exit orr_cli_analyze(const struct orr_cli *cli, int argc, char **argv) {
+    int as_json = 0, help;
+    const struct orr_cli_option options[] = {{"--json", NULL, &as_json}, {NULL, NULL, NULL}};
+    struct orr_cli_positional words;
+    enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
+    if (exit != ORR_EXIT_OK || help)
+        return exit;
+    if (words.count != 1)
+        return orr_cli_usage(cli, argv[0], "expected one trace");
+    return analyze(cli, words.items[0], as_json);
+}

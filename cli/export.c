@@ -1,0 +1,89 @@
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analyzer/analysis.h"
+#include "cli/cli.h"
+#include "trace/perfetto.h"
+#include "trace/timeline.h"
+
+static const char usage[] =
+    "usage: orrery export TRACE -o FILE.json[.gz]\n"
+    "\n"
+    "Writes a trace as a timeline for https://ui.perfetto.dev (\"Open trace file\") and chrome://tracing.\n"
+    "An existing file is replaced only if `orrery export` wrote it.\n";
+
+/* A file that somebody else wrote stays; an empty one, and what is no regular file, may be written. */
+static int may_write(const char *path) {
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
+        return 1;
+    return orr_perfetto_recognize(path);
+}
+
+/* The analysis' phases as the timeline draws them. Owned by the caller. */
+static struct orr_perfetto_phase *phases_of(const struct orr_analysis *analysis,
+                                            const struct orr_memory *memory) {
+    const struct orr_phases *phases = &analysis->phases;
+    struct orr_perfetto_phase *drawn =
+        orr_memory_alloc(memory, (phases->count + 1) * sizeof *drawn);
+    for (size_t i = 0; drawn && i < phases->count; i++)
+        drawn[i] =
+            (struct orr_perfetto_phase){.device = phases->items[i].device,
+                                        .begin_ns = phases->items[i].begin_ns,
+                                        .end_ns = phases->items[i].end_ns,
+                                        .class_name = orr_phase_class_text(&phases->items[i]),
+                                        .why = ""};
+    return drawn;
+}
+
+static enum orr_status write_timeline(const struct orr_cli *cli,
+                                      const struct orr_timeline *timeline, const char *output,
+                                      struct orr_perfetto_counts *counts, struct orr_error *error) {
+    struct orr_analysis_options options = orr_analysis_options_default();
+    struct orr_analysis *analysis = NULL;
+    enum orr_status status = orr_analyze(timeline, &options, cli->memory, &analysis, error);
+    if (status != ORR_OK)
+        return status;
+    struct orr_perfetto_phase *phases = phases_of(analysis, cli->memory);
+    if (!phases)
+        status = orr_error_set(error, ORR_NO_MEMORY, "out of host memory for the phases");
+    else
+        status = orr_perfetto_write(timeline, phases, analysis->phases.count, output, cli->memory,
+                                    counts, error);
+    orr_memory_free(cli->memory, phases);
+    orr_analysis_destroy(&analysis);
+    return status;
+}
+
+static enum orr_exit export(const struct orr_cli *cli, const char *path, const char *output) {
+    struct orr_error error = {0}; struct orr_timeline *timeline = NULL;
+    struct orr_perfetto_counts counts;
+    enum orr_status status = orr_timeline_read(path, cli->memory, &timeline, &error);
+    if (status == ORR_OK && !may_write(output)) status = orr_error_set(
+        &error, ORR_IO, "%s: a file that `orrery export` did not write; it is left alone", output);
+    if (status == ORR_OK) status = write_timeline(cli, timeline, output, &counts, &error);
+    orr_timeline_destroy(&timeline);
+    if (status != ORR_OK) return orr_cli_fail(cli, &error);
+    fprintf(cli->out, "%s: %llu slices, %llu arrows, %llu counter values\n", output,
+            (unsigned long long)counts.slices, (unsigned long long)counts.arrows,
+            (unsigned long long)counts.counters);
+    if (counts.bytes > 200000000)
+        fprintf(cli->err, "orrery: %s: more than 200 MB of JSON; browsers may not load it\n",
+                output);
+    return ORR_EXIT_OK;
+}
+
+enum orr_exit orr_cli_export(const struct orr_cli *cli, int argc, char **argv) {
+    const char *output = NULL;
+    int help;
+    const struct orr_cli_option options[] = {{"-o", &output, NULL}, {NULL, NULL, NULL}};
+    struct orr_cli_positional words;
+    enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
+    if (exit != ORR_EXIT_OK || help)
+        return exit;
+    if (words.count != 1)
+        return orr_cli_usage(cli, argv[0], "expected one trace");
+    if (!output)
+        return orr_cli_usage(cli, argv[0], "expected -o FILE.json or -o FILE.json.gz");
+    return export(cli, words.items[0], output);
+}

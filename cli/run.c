@@ -1,0 +1,91 @@
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/explain.h"
+#include "cli/session.h"
+
+static const char usage[] =
+    "usage: orrery run SCENARIO [key=value ...] [options]\n"
+    "\n"
+    "  --devices SPEC     what to run on: sim:MACHINE[*N] or cpu[*N], joined by +\n"
+    "                     (default: the scenario's line `-- devices: SPEC`, else " ORR_SPEC_DEFAULT
+    ")\n"
+    "  -o FILE            where the trace goes (default run.db); only a trace is replaced\n"
+    "  --seed N           seed of everything random (default 0)\n"
+    "  --timing-only      times without numbers\n"
+    "  --trace full|off   keep a trace or not (default full)\n"
+    "  --runner inline|per-device   one host launches for all devices, or a dispatch host for each\n"
+    "  --explain          after the run: each command, and what it waited for\n";
+
+static void print(void *context, const char *text, size_t length) {
+    fwrite(text, 1, length, context);
+}
+
+static void print_verdicts(const struct orr_cli *cli, const struct orr_session_result *result) {
+    size_t unjudged = 0;
+    for (size_t i = 0; i < result->verdict_count; i++) {
+        const struct orr_judgement *verdict = &result->verdicts[i];
+        unjudged += !verdict->judged;
+        if (verdict->judged && !verdict->passed)
+            fprintf(cli->out, "failed: %s\n", verdict->text);
+    }
+    size_t met = result->verdict_count - result->failed_count - unjudged;
+    if (result->verdict_count == 0)
+        return;
+    fprintf(cli->out, "expectations: %zu met, %zu failed", met, result->failed_count);
+    if (unjudged > 0)
+        fprintf(cli->out, ", %zu not judged (no trace)", unjudged);
+    fputc('\n', cli->out);
+}
+
+/* 275000 as "275.000 us". */
+static void print_time(FILE *out, int64_t ns) {
+    static const char *const units[] = {"us", "ms", "s"};
+    double value = (double)ns / 1e3;
+    int unit = 0;
+    while (value >= 1000 && unit < 2) {
+        value /= 1000;
+        unit++;
+    }
+    fprintf(out, "%.3f %s", value, units[unit]);
+}
+
+static void print_summary(const struct orr_cli *cli, const struct orr_session_options *options,
+                          const struct orr_session_result *result) {
+    fprintf(cli->out, "%s: ", options->scenario);
+    print_time(cli->out, result->end_ns);
+    fprintf(cli->out, "%s on %u x %s (%s)", result->virtual_clock ? " of virtual time" : "",
+            result->device_count, result->device_name, result->backend);
+    if (options->output)
+        fprintf(cli->out, ", %llu commands, trace in %s", (unsigned long long)result->command_count,
+                options->output);
+    fputc('\n', cli->out);
+}
+
+enum orr_exit orr_cli_run(const struct orr_cli *cli, int argc, char **argv) {
+    struct orr_session_options options;
+    int help, explain;
+    enum orr_exit exit = orr_session_parse(cli, argc, argv, usage, true, &options, &help, &explain);
+    if (exit != ORR_EXIT_OK || help)
+        return exit;
+    if (explain && !options.output)
+        return orr_cli_usage(cli, argv[0], "--explain needs a trace");
+    options.print = print;
+    options.print_context = cli->out;
+    struct orr_session_result result;
+    struct orr_error error = {0};
+    exit = orr_session_run(&options, cli->memory, &result, &error);
+    if (result.ran)
+        print_summary(cli, &options, &result);
+    if (exit == ORR_EXIT_OK || exit == ORR_EXIT_NO) {
+        print_verdicts(cli, &result);
+    } else {
+        (void)orr_cli_fail(cli, &error);
+    }
+    if (explain && result.ran && exit <= ORR_EXIT_NO) {
+        enum orr_exit explained = orr_explain(cli, options.output);
+        exit = explained == ORR_EXIT_OK ? exit : explained;
+    }
+    orr_session_result_clear(&result, cli->memory);
+    return exit;
+}

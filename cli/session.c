@@ -1,0 +1,321 @@
+#include "cli/session.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/judge.h"
+#include "scenarios/machine.h"
+#include "trace/sqlite_sink.h"
+
+enum { SPEC_TEXT_MAX = 4096, ARGUMENTS_TEXT_MAX = 4096 };
+
+void orr_session_defaults(struct orr_session_options *options) {
+    *options = (struct orr_session_options){.output = "run.db", .runner = ORR_RUNNER_INLINE};
+}
+
+void orr_session_result_clear(struct orr_session_result *result, const struct orr_memory *memory) {
+    for (size_t i = 0; i < result->verdict_count; i++)
+        orr_memory_free(memory, result->verdicts[i].text);
+    orr_memory_free(memory, result->verdicts);
+    *result = (struct orr_session_result){0};
+}
+
+/* --- what a scenario says about itself --- */
+
+void orr_scenario_comments(const char *text, const char *key, void *context,
+                           bool (*found)(void *context, const char *rest, size_t length)) {
+    size_t key_length = strlen(key);
+    while (text && *text) {
+        size_t length = strcspn(text, "\n");
+        const char *rest = text + 3 + key_length;
+        if (length >= 4 + key_length && strncmp(text, "-- ", 3) == 0 &&
+            strncmp(text + 3, key, key_length) == 0 && *rest == ':') {
+            rest += 1 + strspn(rest + 1, " ");
+            size_t left = length - (size_t)(rest - text);
+            while (left > 0 && (rest[left - 1] == '\r' || rest[left - 1] == ' '))
+                left--;
+            if (!found(context, rest, left))
+                return;
+        }
+        text += length + (text[length] == '\n');
+    }
+}
+
+/* Keeps the first one. */
+static bool keep_spec(void *context, const char *rest, size_t length) {
+    if (length < SPEC_TEXT_MAX) {
+        char *spec = context;
+        memcpy(spec, rest, length);
+        spec[length] = '\0';
+    }
+    return false;
+}
+
+/* --- the run --- */
+
+/* One run's state, torn down in reverse order. */
+struct session {
+    const struct orr_session_options *options;
+    const struct orr_memory *memory;
+    struct orr_session_result *result;
+    struct orr_error *error;
+    char *text; /* the scenario */
+    size_t length;
+    char devices[SPEC_TEXT_MAX];
+    struct orr_spec spec;
+    struct orr_scenario *scenario;
+    struct orr_sink *sink;
+    struct orr_runtime *runtime;
+};
+
+static enum orr_exit read_scenario(struct session *session) {
+    const struct orr_session_options *options = session->options;
+    enum orr_status status = orr_text_file_read(options->scenario, session->memory, &session->text,
+                                                &session->length, session->error);
+    if (status == ORR_IO) /* a scenario that is not there is bad input */
+        return ORR_EXIT_INPUT;
+    if (status != ORR_OK)
+        return orr_cli_exit(status);
+    if (options->devices)
+        return ORR_EXIT_OK;
+    snprintf(session->devices, sizeof session->devices, "%s", ORR_SPEC_DEFAULT);
+    orr_scenario_comments(session->text, "devices", session->devices, keep_spec);
+    return ORR_EXIT_OK;
+}
+
+static enum orr_exit compile(struct session *session) {
+    const struct orr_session_options *options = session->options;
+    struct orr_scenario_config config = {.memory = session->memory,
+                                         .path = options->scenario,
+                                         .text = session->text,
+                                         .length = session->length,
+                                         .arguments = options->arguments,
+                                         .argument_count = options->argument_count,
+                                         .print = options->print,
+                                         .print_context = options->print_context};
+    return orr_cli_exit(orr_scenario_create(&config, &session->scenario, session->error));
+}
+
+/* Opens the trace. A file that Orrery did not write is not replaced: the output is not writable. */
+static enum orr_exit open_trace(struct session *session) {
+    if (!session->options->output)
+        return ORR_EXIT_OK;
+    struct orr_sqlite_options options = {.mode = session->spec.virtual_clock ? ORR_SQLITE_WAIT
+                                                                             : ORR_SQLITE_DROP};
+    enum orr_status status = orr_sqlite_sink_open(session->options->output, &options,
+                                                  session->memory, &session->sink, session->error);
+    return status == ORR_OK ? ORR_EXIT_OK : ORR_EXIT_FAILED;
+}
+
+static enum orr_exit open_runtime(struct session *session) {
+    const struct orr_session_options *options = session->options;
+    struct orr_runtime_config config = {.memory = session->memory,
+                                        .open = session->spec.open,
+                                        .specs = session->spec.devices,
+                                        .device_count = (uint32_t)session->spec.device_count,
+                                        .sink = session->sink,
+                                        .timing_only = options->timing_only,
+                                        .runner = options->runner,
+                                        .seed = options->seed,
+                                        .trace_accesses = true};
+    return orr_cli_exit(orr_runtime_create(&config, &session->runtime, session->error));
+}
+
+/* key=value of the command line, as one text. */
+static void arguments_text(const struct orr_session_options *options, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < options->argument_count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s=%s", i > 0 ? " " : "",
+                                 options->arguments[i].key, options->arguments[i].value);
+}
+
+static void write_meta(const struct session *session) {
+    const struct orr_session_options *options = session->options;
+    char text[ARGUMENTS_TEXT_MAX];
+    arguments_text(options, text, sizeof text);
+    orr_runtime_meta(session->runtime, "orrery_version", ORR_CLI_VERSION);
+    orr_runtime_meta(session->runtime, "scenario", options->scenario);
+    orr_runtime_meta(session->runtime, "args", text);
+    orr_runtime_meta(session->runtime, "devices",
+                     options->devices ? options->devices : session->devices);
+    orr_runtime_meta(session->runtime, "timing_only", options->timing_only ? "true" : "false");
+    orr_runtime_meta(session->runtime, "runner",
+                     options->runner == ORR_RUNNER_INLINE ? "inline" : "per-device");
+}
+
+static void describe(const struct session *session) {
+    struct orr_session_result *result = session->result;
+    result->end_ns = orr_runtime_now(session->runtime);
+    result->device_count = (uint32_t)session->spec.device_count;
+    memcpy(result->device_name, session->spec.name, sizeof result->device_name);
+    snprintf(result->backend, sizeof result->backend, "%s",
+             orr_runtime_backend_name(session->runtime));
+    result->virtual_clock = session->spec.virtual_clock;
+}
+
+static enum orr_exit run_scenario(struct session *session) {
+    write_meta(session);
+    enum orr_status status = orr_scenario_run(session->scenario, session->runtime, session->error);
+    if (status != ORR_OK && orr_scenario_arguments_wrong(session->scenario))
+        return ORR_EXIT_USAGE;
+    if (status != ORR_OK)
+        return orr_cli_exit(status);
+    status = orr_runtime_finish(session->runtime);
+    if (status != ORR_OK)
+        return orr_cli_exit(
+            orr_error_set(session->error, status, "%s", orr_runtime_error(session->runtime)->text));
+    describe(session);
+    session->result->ran = true;
+    return ORR_EXIT_OK;
+}
+
+/* Rows of the trace's table cmd; 0 if it can't be read, which whoever judges will say. */
+static uint64_t count_commands(const char *path) {
+    sqlite3 *database = NULL;
+    sqlite3_stmt *count = NULL;
+    uint64_t rows = 0;
+    if (sqlite3_open_v2(path, &database, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+        sqlite3_prepare_v2(database, "SELECT count(*) FROM cmd", -1, &count, NULL) == SQLITE_OK &&
+        sqlite3_step(count) == SQLITE_ROW)
+        rows = (uint64_t)sqlite3_column_int64(count, 0);
+    sqlite3_finalize(count);
+    sqlite3_close(database);
+    return rows;
+}
+
+/* Ends runtime and trace. Bad input leaves no trace behind, a failed run a marked one. */
+static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
+    orr_runtime_destroy(&session->runtime);
+    if (!session->sink)
+        return exit;
+    struct orr_error *error = session->error;
+    enum orr_status status =
+        session->sink->close(session->sink, exit == ORR_EXIT_OK ? "ok" : "failed", error);
+    session->sink = NULL;
+    if (exit == ORR_EXIT_USAGE || exit == ORR_EXIT_INPUT)
+        unlink(session->options->output);
+    else if (exit == ORR_EXIT_OK && status == ORR_OK)
+        session->result->command_count = count_commands(session->options->output);
+    return exit == ORR_EXIT_OK && status != ORR_OK ? ORR_EXIT_FAILED : exit;
+}
+
+enum orr_exit orr_session_run(const struct orr_session_options *options,
+                              const struct orr_memory *memory,
+                              struct orr_session_result *out_result, struct orr_error *error) {
+    *out_result = (struct orr_session_result){0};
+    struct session session = {
+        .options = options, .memory = memory, .result = out_result, .error = error};
+    enum orr_exit exit = read_scenario(&session);
+    if (exit == ORR_EXIT_OK)
+        exit = compile(&session);
+    if (exit == ORR_EXIT_OK)
+        exit = orr_spec_parse(options->devices ? options->devices : session.devices, memory,
+                              &session.spec, error);
+    if (exit == ORR_EXIT_OK)
+        exit = open_trace(&session);
+    if (exit == ORR_EXIT_OK)
+        exit = open_runtime(&session);
+    if (exit == ORR_EXIT_OK)
+        exit = run_scenario(&session);
+    exit = close_run(&session, exit);
+    if (exit == ORR_EXIT_OK)
+        exit = orr_judge(session.scenario, options->output, memory, out_result, error);
+    orr_scenario_destroy(&session.scenario);
+    orr_spec_clear(&session.spec, memory);
+    orr_memory_free(memory, session.text);
+    return exit;
+}
+
+/* --- the options of `run` --- */
+
+static enum orr_exit read_seed(const struct orr_cli *cli, const char *verb, const char *text,
+                               uint64_t *out_seed) {
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 19 || text[digits] != '\0')
+        return orr_cli_usage(cli, verb, "--seed '%s': expected a whole number", text);
+    *out_seed = strtoull(text, NULL, 10);
+    return ORR_EXIT_OK;
+}
+
+static enum orr_exit read_runner(const struct orr_cli *cli, const char *verb, const char *text,
+                                 enum orr_runner *out_runner) {
+    if (strcmp(text, "inline") != 0 && strcmp(text, "per-device") != 0)
+        return orr_cli_usage(cli, verb, "--runner '%s': expected inline or per-device", text);
+    *out_runner = text[0] == 'i' ? ORR_RUNNER_INLINE : ORR_RUNNER_PER_DEVICE;
+    return ORR_EXIT_OK;
+}
+
+static enum orr_exit read_trace(const struct orr_cli *cli, const char *verb, const char *text,
+                                struct orr_session_options *options) {
+    if (strcmp(text, "off") == 0)
+        options->output = NULL;
+    else if (strcmp(text, "full") != 0)
+        return orr_cli_usage(cli, verb, "--trace '%s': expected full or off", text);
+    return ORR_EXIT_OK;
+}
+
+/* The scenario and key=value. */
+static enum orr_exit read_words(const struct orr_cli *cli, const char *verb,
+                                const struct orr_cli_positional *words, bool want_scenario,
+                                struct orr_session_options *options, char **storage) {
+    for (int i = 0; i < words->count; i++) {
+        const char *word = words->items[i], *equals = strchr(word, '=');
+        if (want_scenario && !options->scenario) {
+            options->scenario = word;
+            continue;
+        }
+        if (!equals || equals == word)
+            return orr_cli_usage(cli, verb, "'%s': expected key=value", word);
+        if (options->argument_count == ORR_SESSION_ARGUMENTS_MAX)
+            return orr_cli_usage(cli, verb, "more than %d arguments", ORR_SESSION_ARGUMENTS_MAX);
+        /* argv is ours to write: the '=' becomes the end of the key. */
+        char *key = storage[i];
+        key[equals - word] = '\0';
+        options->arguments[options->argument_count++] =
+            (struct orr_scenario_argument){.key = key, .value = equals + 1};
+    }
+    if (want_scenario && !options->scenario)
+        return orr_cli_usage(cli, verb, "expected a scenario");
+    return ORR_EXIT_OK;
+}
+
+/* The words of argv that are positional, writable. */
+static void writable_words(int argc, char **argv, const struct orr_cli_positional *words,
+                           char **out_storage) {
+    int at = 0;
+    for (int i = 1; i < argc && at < words->count; i++)
+        if (argv[i] == words->items[at])
+            out_storage[at++] = argv[i];
+}
+
+enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv, const char *usage,
+                                bool want_scenario, struct orr_session_options *out_options,
+                                int *out_help, int *out_explain) {
+    orr_session_defaults(out_options);
+    const char *seed = "0", *trace = "full", *runner = "inline";
+    int timing_only = 0;
+    *out_explain = 0;
+    const struct orr_cli_option options[] = {{"--devices", &out_options->devices, NULL},
+                                             {"-o", &out_options->output, NULL},
+                                             {"--seed", &seed, NULL},
+                                             {"--timing-only", NULL, &timing_only},
+                                             {"--trace", &trace, NULL},
+                                             {"--runner", &runner, NULL},
+                                             {"--explain", NULL, out_explain},
+                                             {NULL, NULL, NULL}};
+    struct orr_cli_positional words;
+    char *storage[ORR_CLI_POSITIONAL_MAX];
+    enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, out_help);
+    if (exit != ORR_EXIT_OK || *out_help)
+        return exit;
+    out_options->timing_only = timing_only != 0;
+    writable_words(argc, argv, &words, storage);
+    if ((exit = read_seed(cli, argv[0], seed, &out_options->seed)) != ORR_EXIT_OK ||
+        (exit = read_runner(cli, argv[0], runner, &out_options->runner)) != ORR_EXIT_OK ||
+        (exit = read_trace(cli, argv[0], trace, out_options)) != ORR_EXIT_OK)
+        return exit;
+    return read_words(cli, argv[0], &words, want_scenario, out_options, storage);
+}

@@ -1,0 +1,81 @@
+/* One run of one scenario: from the options of `orrery run` to a trace and judged expectations. `run`
+ * does it once, `test` for every case of every file.
+ *
+ *     struct orr_session_options options;
+ *     orr_session_defaults(&options);
+ *     options.scenario = "scenarios/streams/overlap.lua";
+ *     struct orr_session_result result;
+ *     exit = orr_session_run(&options, &memory, &result, &error);
+ *     orr_session_result_clear(&result, &memory);
+ *
+ * What a scenario may say about itself, in comment lines that start at column one:
+ *     -- devices: sim:h100*8                what it runs on when --devices is not given
+ *     -- test: drop_wait=true --seed 7      a case for `orrery test`; without such a line there is one
+ *                                           case, with no arguments
+ *
+ * Threads: one. */
+#ifndef ORR_CLI_SESSION_H
+#define ORR_CLI_SESSION_H
+
+#include "cli/cli.h"
+#include "cli/spec.h"
+#include "scenarios/scenario.h"
+
+enum { ORR_SESSION_ARGUMENTS_MAX = 256 };
+
+struct orr_session_options {
+    const char *scenario; /* path */
+    struct orr_scenario_argument arguments[ORR_SESSION_ARGUMENTS_MAX];
+    size_t argument_count;
+    const char *devices; /* SPEC; NULL: the scenario's, or ORR_SPEC_DEFAULT */
+    const char *output;  /* of the trace; NULL: none */
+    uint64_t seed;
+    bool timing_only;
+    enum orr_runner runner;
+    void (*print)(void *context, const char *text, size_t length);
+    void *print_context;
+};
+
+/* An expectation with its verdict. */
+struct orr_judgement {
+    bool passed, judged; /* not judged: it needs a trace, and there is none */
+    char *text;          /* "file:line: expect.time_ns: got ..., wanted ..."; owned */
+};
+
+struct orr_session_result {
+    bool ran;               /* the scenario got as far as its end */
+    int64_t end_ns;         /* the host's clock when all devices were done */
+    uint64_t command_count; /* in the trace */
+    uint32_t device_count;
+    char device_name[ORR_DEVICE_NAME_MAX];
+    char backend[16];
+    bool virtual_clock;
+    struct orr_judgement *verdicts; /* owned */
+    size_t verdict_count, failed_count;
+};
+
+/* Everything at its default: output run.db, seed 0, inline runner. */
+void orr_session_defaults(struct orr_session_options *options);
+
+/* Runs. The exit code is ORR_EXIT_NO when an expectation failed; for others the text is in *error. A run
+ * that failed keeps its trace, marked with meta.status 'failed'; bad input leaves none behind. The
+ * result is to be cleared in any case. */
+enum orr_exit orr_session_run(const struct orr_session_options *options,
+                              const struct orr_memory *memory,
+                              struct orr_session_result *out_result, struct orr_error *error);
+
+/* Frees what a result owns. */
+void orr_session_result_clear(struct orr_session_result *result, const struct orr_memory *memory);
+
+/* Options of `orrery run` as they stand on a command line; texts are borrowed from argv. `words` gets the
+ * positional ones but the scenario and key=value. ORR_EXIT_USAGE with a message on cli->err. */
+enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv, const char *usage,
+                                bool want_scenario, struct orr_session_options *out_options,
+                                int *out_help, int *out_explain);
+
+/* Calls `found` with the rest of every comment line "-- KEY: rest" of a scenario's text, in order; it
+ * returns false to stop. `rest` is not NUL-terminated. */
+void orr_scenario_comments(const char *text, const char *key, void *context,
+                           bool (*found)(void *context, const char *rest, size_t length));
+
+#endif

@@ -1,0 +1,42 @@
+/* What to run on: the SPEC of --devices.
+ *
+ *     SPEC = PART { "+" PART }
+ *     PART = "sim:" MACHINE [ "*" N ]       a built-in machine, or a path to a machine file
+ *          | "cpu" [ "*" N ]
+ *          | "cuda:" ...                    not in this build: ORR_EXIT_UNAVAILABLE
+ *
+ * A machine may stand for several devices: sim:dgx-h100*128 is 128 nodes, 1,024 devices. Parts of one
+ * run have one backend.
+ *
+ * Threads: one. */
+#ifndef ORR_CLI_SPEC_H
+#define ORR_CLI_SPEC_H
+
+#include <stdbool.h>
+
+#include "cli/cli.h"
+#include "runtime/backend.h"
+
+/* Without --devices, and without a line "-- devices: SPEC" in the scenario. */
+#define ORR_SPEC_DEFAULT "sim:h100"
+
+enum { ORR_SPEC_DEVICES_MAX = 1 << 17 };
+
+struct orr_spec {
+    orr_backend_open open;
+    bool virtual_clock;              /* the backend's time is simulated */
+    struct orr_device_spec *devices; /* owned */
+    size_t device_count, device_capacity;
+    char name[ORR_DEVICE_NAME_MAX]; /* machine of the first part */
+};
+
+/* Parses a SPEC. ORR_EXIT_USAGE for one that is no SPEC, ORR_EXIT_INPUT for an unknown or wrong machine,
+ * ORR_EXIT_UNAVAILABLE for a backend that is not here, ORR_EXIT_FAILED without memory; the text is in
+ * *error. Free with orr_spec_clear in any case. */
+enum orr_exit orr_spec_parse(const char *text, const struct orr_memory *memory,
+                             struct orr_spec *out_spec, struct orr_error *error);
+
+/* Frees what it owns. */
+void orr_spec_clear(struct orr_spec *spec, const struct orr_memory *memory);
+
+#endif
