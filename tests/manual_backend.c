@@ -299,6 +299,7 @@ static enum orr_status wait(struct orr_backend *backend, uint32_t host,
         if (it->hang || !finish_any(it))
             return orr_error_set(error, ORR_DEVICE_FAILED, "hang: nothing can end");
     }
+    it->now_ns++; /* the host returns after what it waited for */
     return ORR_OK;
 }
 
