@@ -56,6 +56,7 @@ struct orr_scenario {
     size_t running;    /* index into hosts */
     size_t live_count; /* hosts that are not done */
     int64_t end_ns;    /* latest clock of a host that has ended */
+    bool tracing;      /* a compiled function is being traced: calls can't yield, one host only */
     bool joining;      /* set by orrery.join just before it yields */
     bool blocked;      /* set by orr__finish just before it yields to the scheduler */
 
