@@ -13,6 +13,7 @@ struct arrival {
 
 struct orr_future {
     struct orr_runtime *runtime;
+    struct orr_future *previous, *next; /* live ones of the runtime */
     struct orr_operand_info info;
     struct orr_layout layout;
     struct arrival *arrivals;
@@ -80,8 +81,14 @@ enum orr_status orr_tensor_future(struct orr_tensor *tensor, struct orr_future *
     if (!future) {
         return orr__runtime_no_memory(runtime);
     }
-    *future =
-        (struct orr_future){.runtime = runtime, .info = tensor->info, .layout = tensor->layout};
+    *future = (struct orr_future){.runtime = runtime,
+                                  .info = tensor->info,
+                                  .layout = tensor->layout,
+                                  .next = runtime->futures};
+    if (future->next) {
+        future->next->previous = future;
+    }
+    runtime->futures = future;
     future->arrivals = orr_memory_alloc(runtime->memory, size * sizeof *future->arrivals);
     future->points = orr_memory_alloc(runtime->memory, size * sizeof *future->points);
     if (!future->arrivals || !future->points) {
@@ -230,6 +237,13 @@ enum orr_status orr_future_get(struct orr_future *future, void *values, size_t b
     return status;
 }
 
+static void free_arrays(struct orr_future *future) {
+    const struct orr_memory *memory = future->runtime->memory;
+    orr_memory_free(memory, future->arrivals);
+    orr_memory_free(memory, future->points);
+    orr_memory_free(memory, future);
+}
+
 void orr_future_destroy(struct orr_future **future) {
     struct orr_future *gone = *future;
     if (!gone) {
@@ -239,7 +253,18 @@ void orr_future_destroy(struct orr_future **future) {
     for (uint32_t i = 0; gone->arrivals && i < gone->layout.mesh->size; i++) {
         orr_buffer_free(&gone->arrivals[i].staging);
     }
-    orr_memory_free(gone->runtime->memory, gone->arrivals);
-    orr_memory_free(gone->runtime->memory, gone->points);
-    orr_memory_free(gone->runtime->memory, gone);
+    *(gone->previous ? &gone->previous->next : &gone->runtime->futures) = gone->next;
+    if (gone->next) {
+        gone->next->previous = gone->previous;
+    }
+    free_arrays(gone);
+}
+
+/* With the runtime: buffers are freed as a whole, by themselves. */
+void orr__futures_destroy(struct orr_runtime *runtime) {
+    while (runtime->futures) {
+        struct orr_future *future = runtime->futures;
+        runtime->futures = future->next;
+        free_arrays(future);
+    }
 }

@@ -54,7 +54,7 @@ enum orr_status orr_mesh_create(struct orr_runtime *runtime, int axis_count, con
                                 const char *const *names, const uint32_t *devices,
                                 struct orr_mesh **out_mesh) {
     *out_mesh = NULL;
-    uint64_t size;
+    uint64_t size = 0;
     enum orr_status status = check_dims(runtime, axis_count, dims, &size);
     if (status == ORR_OK && devices) {
         status = check_devices(runtime, devices, (uint32_t)size);

@@ -39,6 +39,7 @@ struct entry {
 
 struct orr_compiled {
     struct orr_runtime *runtime;
+    struct orr_compiled *previous, *next; /* live ones of the runtime */
     char *name;
     enum orr_fusion_mode fusion;
     bool capture;
@@ -355,6 +356,11 @@ enum orr_status orr_compiled_create(struct orr_runtime *runtime, const char *nam
     compiled->name = copy;
     compiled->fusion = fusion;
     compiled->capture = capture;
+    compiled->next = runtime->compiled;
+    if (compiled->next) {
+        compiled->next->previous = compiled;
+    }
+    runtime->compiled = compiled;
     *out_compiled = compiled;
     return ORR_OK;
 }
@@ -375,9 +381,29 @@ void orr_compiled_destroy(struct orr_compiled **compiled) {
     for (size_t i = 0; i < gone->entry_count; i++) {
         entry_clear(gone->runtime, &gone->entries[i]);
     }
+    *(gone->previous ? &gone->previous->next : &gone->runtime->compiled) = gone->next;
+    if (gone->next) {
+        gone->next->previous = gone->previous;
+    }
     orr_memory_free(gone->runtime->memory, gone->entries);
     orr_memory_free(gone->runtime->memory, gone->name);
     orr_memory_free(gone->runtime->memory, gone);
+}
+
+/* With the runtime: programs and tensors are freed as a whole, by themselves. */
+void orr__compiled_destroy(struct orr_runtime *runtime) {
+    while (runtime->compiled) {
+        struct orr_compiled *compiled = runtime->compiled;
+        runtime->compiled = compiled->next;
+        for (size_t i = 0; i < compiled->entry_count; i++) {
+            orr_memory_free(runtime->memory, compiled->entries[i].inputs.items);
+            orr_memory_free(runtime->memory, compiled->entries[i].outputs.items);
+            orr_memory_free(runtime->memory, compiled->entries[i].externals.items);
+        }
+        orr_memory_free(runtime->memory, compiled->entries);
+        orr_memory_free(runtime->memory, compiled->name);
+        orr_memory_free(runtime->memory, compiled);
+    }
 }
 
 struct orr_compiled_counts orr_compiled_counts(const struct orr_compiled *compiled) {

@@ -360,6 +360,9 @@ enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_o
     }
     enum orr_status status = orr__operator_infer(runtime, op, inputs, input_count, attributes,
                                                  layout, infos, &out_layout);
+    if (status == ORR_OK) {
+        status = orr__runtime_turn(runtime); /* before anything is done that can't be repeated */
+    }
     if (status != ORR_OK) {
         return status;
     }

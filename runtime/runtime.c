@@ -300,6 +300,8 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     if (runtime->backend)
         runtime->backend->verbs->close(runtime->backend);
     release_sink(runtime);
+    orr__compiled_destroy(runtime);
+    orr__futures_destroy(runtime);
     orr__tensors_destroy(runtime);
     orr__meshes_destroy(runtime);
     orr__programs_destroy(runtime);

@@ -161,6 +161,8 @@ struct orr_runtime {
     struct orr_mesh *meshes, *default_mesh;
     struct orr_tensor *tensors; /* live ones; freed with the runtime */
     struct orr_region *region;  /* open; NULL: operators run at once */
+    struct orr_compiled *compiled; /* live ones, freed with the runtime, and so are futures */
+    struct orr_future *futures;
     uint64_t op_count;               /* ids of logical operators given */
     struct orr_buffer *host_buffers; /* live pinned memory */
     struct orr_buffer *doomed;       /* freed pinned memory that nobody uses any more */

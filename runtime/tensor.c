@@ -53,6 +53,11 @@ void orr__tensor_drop_storage(struct orr_tensor *tensor) {
     tensor->storage = NULL;
 }
 
+struct orr_tensor *orr_tensor_retain(struct orr_tensor *tensor) {
+    tensor->references++;
+    return tensor;
+}
+
 void orr_tensor_destroy(struct orr_tensor **tensor) {
     if (*tensor) {
         orr__tensor_release(*tensor);

@@ -55,7 +55,10 @@ enum orr_status orr_tensor_from_host(struct orr_runtime *runtime,
 enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                         struct orr_tensor **out_tensor) ORR_MUST_CHECK;
 
-/* Destroys and nulls; accepts NULL. */
+/* Another handle of the same tensor, to be destroyed like any other; returns it. */
+struct orr_tensor *orr_tensor_retain(struct orr_tensor *tensor);
+
+/* Destroys and nulls a handle; accepts NULL. The tensor goes with its last one. */
 void orr_tensor_destroy(struct orr_tensor **tensor);
 
 /* What it is. Borrowed until destroy. */

@@ -38,6 +38,8 @@ struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr
                                    const struct orr_layout *layout);
 void orr__tensor_release(struct orr_tensor *tensor);
 void orr__tensors_destroy(struct orr_runtime *runtime);
+void orr__futures_destroy(struct orr_runtime *runtime);
+void orr__compiled_destroy(struct orr_runtime *runtime);
 /* Its memory goes; the handle stays, dead. */
 void orr__tensor_drop_storage(struct orr_tensor *tensor);
 

@@ -3,6 +3,7 @@
 
 #include "scenarios/library/embed.h"
 #include "scenarios/scenario_internal.h"
+#include "scenarios/tensor_internal.h"
 
 /* The Lua that a scenario sees: the standard libraries without their doors to the outside (files,
  * clock, bytecode, finalizers), and without what differs between two runs (addresses, the order of
@@ -538,6 +539,9 @@ int orr__sandbox_fill(lua_State *L) {
     orr__open_streams(L);
     orr__open_buffers(L);
     orr__open_communicators(L);
+    orr__open_meshes(L);
+    orr__open_tensors(L);
+    orr__open_regions(L);
     lua_pushvalue(L, -1);
     lua_setfield(L, LUA_REGISTRYINDEX, ORR__MODULE);
     orr__module_seal(L, "orrery");

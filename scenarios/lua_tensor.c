@@ -1,0 +1,346 @@
+/* Tensors and futures in Lua. */
+#include <stdio.h>
+#include <string.h>
+
+#include "scenarios/tensor_internal.h"
+
+/* Registry key of the open scope: a list of handles. */
+#define SCOPE "orrery.scope"
+
+static void enter_scope(lua_State *L) {
+    if (lua_getfield(L, LUA_REGISTRYINDEX, SCOPE) == LUA_TTABLE) {
+        lua_pushvalue(L, -2);
+        lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    }
+    lua_pop(L, 1);
+}
+
+void orr__push_tensor(lua_State *L, struct orr_tensor *tensor) {
+    orr__push_handle(L, ORR__TENSOR, tensor);
+    enter_scope(L);
+}
+
+struct orr_tensor *orr__tensor(lua_State *L, int index, const char *what) {
+    const struct orr__handle *handle = orr__handle(L, index, ORR__TENSOR, what);
+    if (!handle->pointer) {
+        orr__raise(L, ORR_INVALID, "%s: the tensor has been freed", what);
+    }
+    return handle->pointer;
+}
+
+static int tensor_text(lua_State *L) {
+    const struct orr__handle *handle = orr__handle(L, 1, ORR__TENSOR, "tensor");
+    if (!handle->pointer) {
+        lua_pushliteral(L, "tensor (freed)");
+        return 1;
+    }
+    char shape[ORR_SHAPE_TEXT_MAX], place[ORR_PLACEMENT_TEXT_MAX];
+    const struct orr_operand_info *info = orr_tensor_info(handle->pointer);
+    lua_pushfstring(L, "tensor %s %s %s", orr_shape_text(&info->shape, shape),
+                    orr_dtype_name(info->dtype),
+                    orr_layout_text(orr_tensor_layout(handle->pointer), place));
+    return 1;
+}
+
+/* t:free(), and at <close>. */
+static int tensor_free(lua_State *L) {
+    struct orr__handle *handle = orr__handle(L, 1, ORR__TENSOR, "free");
+    if (handle->pointer) {
+        struct orr_tensor *tensor = handle->pointer;
+        orr__caller(L);
+        orr_tensor_destroy(&tensor);
+        handle->pointer = NULL;
+    }
+    return 0;
+}
+
+static int tensor_shape(lua_State *L) {
+    const struct orr_operand_info *info = orr_tensor_info(orr__tensor(L, 1, "shape"));
+    lua_createtable(L, info->shape.rank, 0);
+    for (int i = 0; i < info->shape.rank; i++) {
+        lua_pushinteger(L, info->shape.dims[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static int tensor_dtype(lua_State *L) {
+    lua_pushstring(L, orr_dtype_name(orr_tensor_info(orr__tensor(L, 1, "dtype"))->dtype));
+    return 1;
+}
+
+static int tensor_place(lua_State *L) {
+    char text[ORR_PLACEMENT_TEXT_MAX];
+    lua_pushstring(L, orr_layout_text(orr_tensor_layout(orr__tensor(L, 1, "place")), text));
+    return 1;
+}
+
+/* t:redistribute("R") or t:redistribute{"S(0)", "R"} */
+static int tensor_redistribute(lua_State *L) {
+    struct orr_tensor *tensor = orr__tensor(L, 1, "redistribute"), *out;
+    struct orr_layout layout = *orr_tensor_layout(tensor);
+    lua_settop(L, 2);
+    orr__placements(L, 2, "redistribute", &layout);
+    orr__caller(L);
+    enum orr_status status = orr_tensor_redistribute(tensor, &layout, &out);
+    if (status == ORR_OK) {
+        orr__push_tensor(L, out);
+    }
+    return orr__finish(L, status, 2, 1, tensor_redistribute);
+}
+
+/* --- arithmetic --- */
+
+static int after_operator(lua_State *L, int status, lua_KContext context) {
+    (void)L;
+    (void)status;
+    (void)context;
+    return 1;
+}
+
+/* Calls the operator function of a name from the table of methods with the operands. */
+static int call_method(lua_State *L, const char *name, int count) {
+    lua_settop(L, count);
+    luaL_getmetafield(L, lua_isuserdata(L, 1) ? 1 : 2, "__operators");
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+    lua_insert(L, 1);
+    lua_callk(L, count, 1, 0, after_operator);
+    return after_operator(L, LUA_OK, 0);
+}
+
+/* x * 2 and 2 * x: a scale. */
+static int scale(lua_State *L, int tensor, int number, bool divide) {
+    double factor = lua_tonumber(L, number);
+    luaL_getmetafield(L, tensor, "__operators");
+    lua_getfield(L, -1, "scale");
+    lua_pushvalue(L, tensor);
+    lua_createtable(L, 0, 1);
+    lua_pushnumber(L, divide ? 1 / factor : factor);
+    lua_setfield(L, -2, "alpha");
+    lua_callk(L, 2, 1, 0, after_operator);
+    return after_operator(L, LUA_OK, 0);
+}
+
+static int tensor_add(lua_State *L) {
+    return call_method(L, "add", 2);
+}
+
+static int tensor_sub(lua_State *L) {
+    return call_method(L, "sub", 2);
+}
+
+static int tensor_mul(lua_State *L) {
+    if (lua_type(L, 2) == LUA_TNUMBER) {
+        return scale(L, 1, 2, false);
+    }
+    if (lua_type(L, 1) == LUA_TNUMBER) {
+        return scale(L, 2, 1, false);
+    }
+    return call_method(L, "mul", 2);
+}
+
+static int tensor_div(lua_State *L) {
+    if (lua_type(L, 2) == LUA_TNUMBER) {
+        return scale(L, 1, 2, true);
+    }
+    return call_method(L, "div", 2);
+}
+
+static int tensor_unm(lua_State *L) {
+    return call_method(L, "neg", 1);
+}
+
+/* --- values --- */
+
+/* orrery.tensor{shape =, values =, dtype =, mesh =, place =} */
+static int orrery_tensor(lua_State *L) {
+    static const char *const keys[] = {"shape", "values", "dtype", "mesh", "place", NULL};
+    orr__check_keys(L, 1, "orrery.tensor", keys);
+    lua_settop(L, 1);
+    struct orr_operand_info info = {
+        .dtype = orr__field_dtype(L, 1, "orrery.tensor", "dtype", ORR_DTYPE_F32)};
+    lua_getfield(L, 1, "shape");
+    info.shape = orr__shape(L, -1, "orrery.tensor: shape");
+    struct orr_error error = {0};
+    size_t element = orr_dtype_size(info.dtype);
+    if (orr_shape_check(&info.shape, element, &error) != ORR_OK) {
+        return orr__raise(L, ORR_INVALID, "orrery.tensor: %s", error.text);
+    }
+    int64_t count = orr_shape_count(&info.shape);
+    if (lua_getfield(L, 1, "values") != LUA_TTABLE || (int64_t)lua_rawlen(L, -1) != count) {
+        return orr__raise(L, ORR_INVALID,
+                          "orrery.tensor: values: expected a list of %lld numbers, got %s",
+                          (long long)count, luaL_typename(L, -1));
+    }
+    int values = lua_gettop(L);
+    void *data = lua_newuserdatauv(L, (size_t)count * element + 1, 0);
+    for (int64_t i = 0; i < count; i++) {
+        lua_rawgeti(L, values, i + 1);
+        orr_dtype_store(info.dtype, data, (size_t)i, orr__number(L, -1, "orrery.tensor: values"));
+        lua_pop(L, 1);
+    }
+    struct orr_layout layout;
+    bool placed = orr__field_layout(L, 1, "orrery.tensor", &layout);
+    const struct orr_scenario *scenario = orr__caller(L);
+    struct orr_tensor *tensor;
+    enum orr_status status =
+        orr_tensor_from_host(scenario->runtime, &info, placed ? &layout : NULL, data, &tensor);
+    if (status == ORR_OK) {
+        orr__push_tensor(L, tensor);
+    }
+    return orr__finish(L, status, 1, 1, orrery_tensor);
+}
+
+/* A future's handle keeps its tensor's shape and dtype in the user value. */
+struct future_handle {
+    struct orr__handle handle; /* first */
+    struct orr_operand_info info;
+};
+
+static struct future_handle *future_at(lua_State *L, int index, const char *what) {
+    struct orr__handle *handle = orr__handle(L, index, ORR__FUTURE, what);
+    if (!handle->pointer) {
+        orr__raise(L, ORR_INVALID, "%s: the future has been freed", what);
+    }
+    return (struct future_handle *)(void *)handle;
+}
+
+static int tensor_future(lua_State *L) {
+    struct orr_tensor *tensor = orr__tensor(L, 1, "future");
+    struct orr_scenario *scenario = orr__caller(L);
+    struct future_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
+    *handle = (struct future_handle){.handle = {.serial = scenario->handle_count++},
+                                     .info = *orr_tensor_info(tensor)};
+    luaL_setmetatable(L, ORR__FUTURE);
+    struct orr_future *future;
+    enum orr_status status = orr_tensor_future(tensor, &future);
+    handle->handle.pointer = future;
+    return orr__finish(L, status, 1, 1, tensor_future);
+}
+
+static int future_text(lua_State *L) {
+    lua_pushliteral(L, "future");
+    return 1;
+}
+
+static int future_ready(lua_State *L) {
+    struct orr_future *future = future_at(L, 1, "ready")->handle.pointer;
+    orr__caller(L);
+    enum orr_status status = orr_future_query(future);
+    lua_pushboolean(L, status == ORR_OK);
+    return orr__finish(L, status == ORR_NOT_READY ? ORR_OK : status, 1, 1, future_ready);
+}
+
+/* Pushes values: a number for a scalar, else a flat list in row-major order. */
+static void push_values(lua_State *L, const struct orr_operand_info *info, const void *data) {
+    int64_t count = orr_shape_count(&info->shape);
+    if (info->shape.rank == 0) {
+        lua_pushnumber(L, orr_dtype_load(info->dtype, data, 0));
+        return;
+    }
+    lua_createtable(L, (int)(count < INT32_MAX ? count : 0), 0);
+    for (int64_t i = 0; i < count; i++) {
+        lua_pushnumber(L, orr_dtype_load(info->dtype, data, (size_t)i));
+        lua_rawseti(L, -2, i + 1);
+    }
+}
+
+static int future_get(lua_State *L) {
+    struct future_handle *handle = future_at(L, 1, "get");
+    lua_settop(L, 1);
+    size_t bytes =
+        (size_t)orr_shape_count(&handle->info.shape) * orr_dtype_size(handle->info.dtype);
+    const struct orr_scenario *scenario = orr__caller(L);
+    bool values = !orr_runtime_timing_only(scenario->runtime);
+    void *data = lua_newuserdatauv(L, (values ? bytes : 0) + 1, 0);
+    enum orr_status status = orr_future_get(handle->handle.pointer, data, bytes);
+    if (status == ORR_OK) {
+        push_values(L, &handle->info, data);
+    }
+    return orr__finish(L, status, 1, 1, future_get);
+}
+
+/* f:free(): the pinned memory goes; at the latest with the run. */
+static int future_free(lua_State *L) {
+    struct future_handle *handle = future_at(L, 1, "free");
+    struct orr_future *future = handle->handle.pointer;
+    orr__caller(L);
+    orr_future_destroy(&future);
+    handle->handle.pointer = NULL;
+    return 0;
+}
+
+/* --- scopes --- */
+
+static int scope_end(lua_State *L, int status, lua_KContext context) {
+    int results = lua_gettop(L) - 2;
+    (void)status;
+    (void)context;
+    lua_getfield(L, LUA_REGISTRYINDEX, SCOPE); /* handles made inside */
+    int made = lua_gettop(L);
+    lua_pushvalue(L, 1); /* the scope around */
+    lua_setfield(L, LUA_REGISTRYINDEX, SCOPE);
+    lua_Unsigned count = lua_rawlen(L, made);
+    for (lua_Unsigned i = 1; i <= count; i++) {
+        lua_rawgeti(L, made, (lua_Integer)i);
+        bool returned = false;
+        for (int k = 3; k < made; k++) {
+            returned |= lua_rawequal(L, k, -1) != 0;
+        }
+        if (returned) {
+            enter_scope(L);
+        } else {
+            lua_pushcfunction(L, tensor_free);
+            lua_pushvalue(L, -2);
+            lua_call(L, 1, 0);
+        }
+        lua_pop(L, 1);
+    }
+    lua_settop(L, made - 1);
+    return results;
+}
+
+/* orrery.scope(f, ...): calls f(...); tensors made inside die at its end, but for those it returns. */
+static int orrery_scope(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_getfield(L, LUA_REGISTRYINDEX, SCOPE);
+    lua_insert(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, SCOPE);
+    lua_insert(L, 2); /* outer scope, scope, f, arguments */
+    lua_callk(L, lua_gettop(L) - 3, LUA_MULTRET, 0, scope_end);
+    return scope_end(L, LUA_OK, 0);
+}
+
+void orr__open_tensors(lua_State *L) {
+    static const luaL_Reg functions[] = {
+        {"tensor", orrery_tensor}, {"scope", orrery_scope}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"free", tensor_free},
+                                       {"shape", tensor_shape},
+                                       {"dtype", tensor_dtype},
+                                       {"place", tensor_place},
+                                       {"future", tensor_future},
+                                       {"redistribute", tensor_redistribute},
+                                       {NULL, NULL}};
+    static const luaL_Reg metamethods[] = {{"__add", tensor_add}, {"__sub", tensor_sub},
+                                           {"__mul", tensor_mul}, {"__div", tensor_div},
+                                           {"__unm", tensor_unm}, {"__close", tensor_free},
+                                           {NULL, NULL}};
+    static const luaL_Reg future_methods[] = {
+        {"get", future_get}, {"ready", future_ready}, {"free", future_free}, {NULL, NULL}};
+    int table = lua_gettop(L);
+    luaL_setfuncs(L, functions, 0);
+    luaL_newlib(L, methods);
+    orr__add_operators(L, table, lua_gettop(L));
+    lua_pushvalue(L, -1);
+    orr__class(L, ORR__TENSOR, tensor_text);
+    luaL_getmetatable(L, ORR__TENSOR);
+    luaL_setfuncs(L, metamethods, 0);
+    lua_insert(L, -2);
+    lua_setfield(L, -2, "__operators");
+    lua_pop(L, 1);
+    luaL_newlib(L, future_methods);
+    orr__class(L, ORR__FUTURE, future_text);
+}
