@@ -429,29 +429,37 @@ void orr__runtime_operator_end(struct orr_runtime *runtime, bool completed) {
 
 /* --- finishing --- */
 
-/* A backend that ran out of host memory where no call could say so says it here. */
-enum orr_status orr__runtime_health(struct orr_runtime *runtime) {
-    if (runtime->stream_count == 0)
-        return ORR_OK;
+/* A backend that ran out of host memory where no call could say so says it here, of any stream. */
+static bool has_lost_memory(struct orr_runtime *runtime, struct orr_error *error) {
+    return runtime->stream_count > 0 &&
+           runtime->verbs->fail_of(runtime->backend, 0, error) == ORR_NO_MEMORY;
+}
+
+enum orr_status orr__runtime_backend_wait(struct orr_runtime *runtime,
+                                          const struct orr_point *points, uint32_t count,
+                                          enum orr_wait_mode mode, int64_t deadline_ns) {
+    struct orr_error lost;
     runtime->scratch.status = ORR_OK;
-    enum orr_status status = runtime->verbs->fail_of(runtime->backend, 0, &runtime->scratch);
-    return status == ORR_NO_MEMORY ? status : ORR_OK;
+    lost.status = ORR_OK;
+    enum orr_status status = runtime->verbs->wait(runtime->backend, runtime->host, points, count,
+                                                  mode, deadline_ns, &runtime->scratch);
+    if (status == ORR_BLOCKED || status == ORR_NOT_READY || !has_lost_memory(runtime, &lost))
+        return status;
+    runtime->scratch = lost; /* the cause of whatever the wait said */
+    return ORR_NO_MEMORY;
 }
 
 enum orr_status orr_runtime_finish(struct orr_runtime *runtime) {
     enum orr_status status = orr__capture_check_host(runtime);
     if (status != ORR_OK)
         return status;
-    runtime->scratch.status = ORR_OK;
     uint32_t count = 0;
     for (size_t i = 0; i < runtime->stream_count; i++)
         if (runtime->streams[i]->last.seq > 0)
             runtime->point_scratch[count++] = runtime->streams[i]->last;
     if (count > 0)
-        status = runtime->verbs->wait(runtime->backend, runtime->host, runtime->point_scratch,
-                                      count, ORR_WAIT_ALL, ORR_TIME_MAX, &runtime->scratch);
-    if (status == ORR_OK)
-        status = orr__runtime_health(runtime);
+        status = orr__runtime_backend_wait(runtime, runtime->point_scratch, count, ORR_WAIT_ALL,
+                                           ORR_TIME_MAX);
     if (status != ORR_OK)
         return orr__runtime_backend_failed(runtime, status);
     if (runtime->failure.status != ORR_OK)

@@ -68,7 +68,7 @@ struct orr__capture {
                              struct orr__pending *const *pending, uint32_t count,
                              const struct orr_point *waits, uint32_t wait_count,
                              struct orr_point *out_points, bool *out_taken);
-    /* The host waits for, or asks about, these points: ORR_UNSUPPORTED, for it can't be recorded. */
+    /* The host waits for, or asks about, these points: ORR_UNSUPPORTED, it can't be recorded. */
     enum orr_status (*host_wait)(struct orr__capture *capture, const struct orr_point *points,
                                  uint32_t count, bool *out_taken);
 };
@@ -224,8 +224,12 @@ enum orr_status orr__runtime_name(struct orr_runtime *runtime, const char *text,
 /* ORR_BLOCKED if an earlier host has to act first; for calls that act without the backend. */
 enum orr_status orr__runtime_turn(struct orr_runtime *runtime) ORR_MUST_CHECK;
 
-/* ORR_NO_MEMORY, with the text in runtime->scratch, if the backend could not go on simulating. */
-enum orr_status orr__runtime_health(struct orr_runtime *runtime) ORR_MUST_CHECK;
+/* The current host's wait of the backend, with its text in runtime->scratch. ORR_NO_MEMORY if the
+ * backend could not go on for lack of host memory, whatever else it made of that. */
+enum orr_status orr__runtime_backend_wait(struct orr_runtime *runtime,
+                                          const struct orr_point *points, uint32_t count,
+                                          enum orr_wait_mode mode,
+                                          int64_t deadline_ns) ORR_MUST_CHECK;
 
 /* Writes a record, if there is a sink. */
 static inline void orr__runtime_record(struct orr_runtime *runtime, const void *record) {
@@ -314,8 +318,8 @@ void orr__events_destroy(struct orr_runtime *runtime);
 
 /* A user of a freed buffer was its last: the buffer can go. Called by the retire callback. */
 void orr__buffer_unused(struct orr_buffer *buffer);
-/* A recorded program refers to the buffer: a free takes effect when the last holder lets go. Letting
- * go happens in the retire callback too, and costs the host nothing. */
+/* A recorded program refers to the buffer: a free takes effect when the last holder lets go.
+ * Letting go happens in the retire callback too, and costs the host nothing. */
 void orr__buffer_hold(struct orr_buffer *buffer);
 void orr__buffer_let_go(struct orr_buffer *buffer);
 /* Contents that the host layer writes itself before any command can see them; zeros if `from` is
@@ -334,8 +338,8 @@ void orr__communicators_destroy(struct orr_runtime *runtime);
 /* --- program_capture.c --- */
 
 /* A point of a recorded command says in `seq` which one: this bit, 31 bits of the program's id, 32
- * bits of its index + 1; `stream` is the command's. It means something to the capture that handed it
- * out and must reach no backend. */
+ * bits of its index + 1; `stream` is the command's. It means something to the capture that handed
+ * it out and must reach no backend. */
 #define ORR__POINT_RECORDED (UINT64_C(1) << 63)
 
 /* Do the current host's calls go into a program? */
@@ -349,8 +353,9 @@ enum orr_status orr__points_check(struct orr_runtime *runtime, const struct orr_
                                   uint32_t count) ORR_MUST_CHECK;
 /* For what a host does with results: ORR_UNSUPPORTED while its calls are recorded (code 900). */
 enum orr_status orr__capture_check_host(struct orr_runtime *runtime) ORR_MUST_CHECK;
-/* Turns a recorded command's point into that of its last launch, and leaves others alone. For layers
- * that keep points beside what was written. ORR_INVALID if there was no launch or the program is gone. */
+/* Turns a recorded command's point into that of its last launch, and leaves others alone. For
+ * layers that keep points beside what was written. ORR_INVALID if there was no launch or the
+ * program is gone. */
 enum orr_status orr__point_resolve(struct orr_runtime *runtime,
                                    struct orr_point *point) ORR_MUST_CHECK;
 /* Frees all programs and caches, after the backend was closed. */

@@ -402,9 +402,7 @@ enum orr_status orr__runtime_block(struct orr_runtime *runtime, const struct orr
     int64_t begin_ns = host->first_ns;
     if (begin_ns == ORR_TIME_NONE)
         begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
-    runtime->scratch.status = ORR_OK;
-    enum orr_status status = runtime->verbs->wait(runtime->backend, runtime->host, points, count,
-                                                  mode, deadline_ns, &runtime->scratch);
+    enum orr_status status = orr__runtime_backend_wait(runtime, points, count, mode, deadline_ns);
     if (status == ORR_BLOCKED) {
         host->first_ns = begin_ns; /* the sync began now, however often the caller repeats it */
         return status;
@@ -425,9 +423,6 @@ enum orr_status orr__runtime_wait(struct orr_runtime *runtime, const struct orr_
     status = orr__runtime_block(runtime, points, count, mode, deadline_ns, kind, target);
     if (status != ORR_OK)
         return status;
-    status = orr__runtime_health(runtime);
-    if (status != ORR_OK)
-        return orr__runtime_backend_failed(runtime, status);
     for (uint32_t i = 0; i < count; i++) {
         if (mode == ORR_WAIT_ANY && !orr__point_retired(runtime, points[i]))
             continue;

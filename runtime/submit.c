@@ -90,7 +90,7 @@ void orr__pending_drop(struct orr__pending *pending) {
 static enum orr_status check_range(struct orr_runtime *runtime, uint32_t device,
                                    const struct orr_range *range) {
     const struct orr_buffer *buffer = range->buffer;
-    if (!buffer || !buffer->live)
+    if (!buffer || !buffer->live || buffer->abandoned)
         return orr__runtime_fail(runtime, ORR_INVALID, "a range of a buffer that has been freed");
     if (buffer->runtime != runtime)
         return orr__runtime_fail(runtime, ORR_INVALID, "a range of another runtime's buffer");
@@ -225,8 +225,7 @@ static enum orr_status wait_for_room(struct orr_runtime *runtime, struct orr_poi
     struct orr__host *host = &runtime->hosts[runtime->host];
     if (host->first_ns == ORR_TIME_NONE)
         host->first_ns = runtime->verbs->now(runtime->backend, runtime->host);
-    return runtime->verbs->wait(runtime->backend, runtime->host, &room, 1, ORR_WAIT_ALL,
-                                ORR_TIME_MAX, &runtime->scratch);
+    return orr__runtime_backend_wait(runtime, &room, 1, ORR_WAIT_ALL, ORR_TIME_MAX);
 }
 
 /* After the last attempt: the next call begins anew, unless this one will be repeated. */
@@ -285,11 +284,16 @@ enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pendi
             return status;
         }
     }
+    enum orr_status status = orr__points_check(runtime, waits, wait_count);
+    if (status != ORR_OK) {
+        orr__pending_drop(pending);
+        return status;
+    }
     begin_attempts(runtime, waits, wait_count);
     prepare(stream, pending);
     uint64_t id = pending->command.record.id;
     int64_t submit_ns = pending->command.submit_ns;
-    enum orr_status status = submit_command(runtime, stream->id, &pending->command, &point);
+    status = submit_command(runtime, stream->id, &pending->command, &point);
     if (status != ORR_OK) {
         undo(pending);
         return end_attempts(runtime, status);
@@ -370,10 +374,16 @@ enum orr_status orr__runtime_submit_group(struct orr_runtime *runtime,
         if (taken)
             return status;
     }
+    enum orr_status status = orr__points_check(runtime, waits, wait_count);
+    if (status != ORR_OK) {
+        for (uint32_t i = count; i-- > 0;)
+            orr__pending_drop(pending[i]);
+        return status;
+    }
     struct orr_communicator *communicator = pending[0]->communicator;
     begin_attempts(runtime, waits, wait_count);
     prepare_group(runtime, streams, pending, count);
-    enum orr_status status = submit_commands(runtime, count);
+    status = submit_commands(runtime, count);
     for (uint32_t i = count; status != ORR_OK && i-- > 0;)
         undo(pending[i]);
     for (uint32_t i = 0; status == ORR_OK && i < count; i++) {
@@ -408,15 +418,21 @@ static enum orr_status access_directly(struct orr_runtime *runtime, struct orr_c
 
 enum orr_status orr__runtime_host_access(struct orr_runtime *runtime,
                                          struct orr__pending *pending) {
-    begin_attempts(runtime, NULL, 0);
     struct orr_command *command = &pending->command;
+    enum orr_status status = ORR_OK;
+    if (command->record.header.a == ORR_COMMAND_HOSTREAD)
+        status = orr__capture_check_host(runtime);
+    if (status != ORR_OK) {
+        orr__pending_drop(pending);
+        return status;
+    }
+    begin_attempts(runtime, NULL, 0);
     command->record.id = ++runtime->command_count;
     pending->untold = true;
     hold_buffers(pending);
     if (!runtime->verbs->host_access)
         return end_attempts(runtime, access_directly(runtime, command));
-    enum orr_status status =
-        runtime->verbs->host_access(runtime->backend, command, &runtime->scratch);
+    status = runtime->verbs->host_access(runtime->backend, command, &runtime->scratch);
     if (status == ORR_BLOCKED || pending->untold) /* not retired: it did not happen */
         undo(pending);
     return end_attempts(runtime, status);
