@@ -42,14 +42,18 @@ static int tensor_text(lua_State *L) {
     return 1;
 }
 
+static void free_handle(struct orr__handle *handle) {
+    struct orr_tensor *tensor = handle->pointer;
+    orr_tensor_destroy(&tensor);
+    handle->pointer = NULL;
+}
+
 /* t:free(), and at <close>. */
 static int tensor_free(lua_State *L) {
     struct orr__handle *handle = orr__handle(L, 1, ORR__TENSOR, "free");
     if (handle->pointer) {
-        struct orr_tensor *tensor = handle->pointer;
         orr__caller(L);
-        orr_tensor_destroy(&tensor);
-        handle->pointer = NULL;
+        free_handle(handle);
     }
     return 0;
 }
@@ -277,6 +281,7 @@ static int scope_end(lua_State *L, int status, lua_KContext context) {
     int results = lua_gettop(L) - 2;
     (void)status;
     (void)context;
+    orr__caller(L);
     lua_getfield(L, LUA_REGISTRYINDEX, SCOPE); /* handles made inside */
     int made = lua_gettop(L);
     lua_pushvalue(L, 1); /* the scope around */
@@ -291,9 +296,7 @@ static int scope_end(lua_State *L, int status, lua_KContext context) {
         if (returned) {
             enter_scope(L);
         } else {
-            lua_pushcfunction(L, tensor_free);
-            lua_pushvalue(L, -2);
-            lua_call(L, 1, 0);
+            free_handle(orr__handle(L, -1, ORR__TENSOR, "scope"));
         }
         lua_pop(L, 1);
     }
@@ -303,7 +306,10 @@ static int scope_end(lua_State *L, int status, lua_KContext context) {
 
 /* orrery.scope(f, ...): calls f(...); tensors made inside die at its end, but for those it returns. */
 static int orrery_scope(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TFUNCTION);
+    if (!lua_isfunction(L, 1) && !orr__is_handle(L, 1, ORR__COMPILED)) {
+        return orr__raise(L, ORR_INVALID, "orrery.scope: expected a function, got %s",
+                          luaL_typename(L, 1));
+    }
     lua_getfield(L, LUA_REGISTRYINDEX, SCOPE);
     lua_insert(L, 1);
     lua_newtable(L);

@@ -115,7 +115,8 @@ struct orr_cost orr_fused_cost(const struct orr_fused *fused,
     cost.bytes_written = orr__bytes(result);
     for (int i = first; i < fused->stage_count; i++) {
         const struct orr_fused_stage *stage = &fused->stages[i];
-        struct orr_cost traffic = {.flops = stage_cost(stage, slots, result).flops};
+        /* An epilogue runs on the vector units while the next tile is on the matrix units. */
+        struct orr_cost traffic = {.flops = first ? 0 : stage_cost(stage, slots, result).flops};
         for (int j = 0; j < stage->input_count; j++) {
             int slot = stage->inputs[j];
             if (slot >= fused->operand_count || charged[slot])
