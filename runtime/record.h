@@ -224,7 +224,9 @@ struct orr_record_sync { /* header.a: enum orr_sync_kind */
 
 struct orr_record_buffer { /* an allocation */
     struct orr_record header;
-    uint64_t id, block, bytes; /* block: allocator block, never reused; equal for reuses of one */
+    /* block: where the bytes are, equal for reuses of one place and for nothing else: serial number
+     * of the allocator's segment << 32 | offset in it / 512. Blocks of one segment may overlap. */
+    uint64_t id, block, bytes;
     uint64_t alloc_cmd;
     uint32_t device, stream, label,
         memory; /* label, memory: names; memory: dev pinned pageable managed */

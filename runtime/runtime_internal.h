@@ -159,8 +159,8 @@ struct orr_runtime {
     struct orr_event *events;
     struct orr_communicator *communicators;
     struct orr_mesh *meshes, *default_mesh;
-    struct orr_tensor *tensors; /* live ones; freed with the runtime */
-    struct orr_region *region;  /* open; NULL: operators run at once */
+    struct orr_tensor *tensors;    /* live ones; freed with the runtime */
+    struct orr_region *region;     /* open; NULL: operators run at once */
     struct orr_compiled *compiled; /* live ones, freed with the runtime, and so are futures */
     struct orr_future *futures;
     uint64_t op_count;               /* ids of logical operators given */
@@ -346,6 +346,9 @@ void orr__communicators_destroy(struct orr_runtime *runtime);
 static inline bool orr__runtime_captures(const struct orr_runtime *runtime) {
     return runtime->capture && runtime->capture->host == runtime->host;
 }
+
+/* What orr_stream_point answers then: the last recorded command of the stream, if there is one. */
+struct orr_point orr__capture_last(const struct orr_stream *stream);
 
 /* For commands and waits that are not recorded: ORR_INVALID if a point is a recorded command's
  * (races.md rule 28, code 907). */

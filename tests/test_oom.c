@@ -1,5 +1,5 @@
-/* Host memory runs out: every request of a whole program fails once. Each time the failure must be a
- * status, leave nothing behind, and leave the runtime fit for further calls. */
+/* Host memory runs out: every request of a whole program fails once. Each time the failure must be
+ * a status, leave nothing behind, and leave the runtime fit for further calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

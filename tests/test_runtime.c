@@ -1,6 +1,6 @@
-/* The host layer: what it hands to a backend, what it writes, and what it says when things fail. Most
- * cases run over the manual backend, where nothing ends by itself; those about numbers and clocks run
- * over the simulator. */
+/* The host layer: what it hands to a backend, what it writes, and what it says when things fail.
+ * Most cases run over the manual backend, where nothing ends by itself; those about numbers and
+ * clocks run over the simulator. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
