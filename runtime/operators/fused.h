@@ -62,11 +62,11 @@ enum orr_status orr_fused_infer(const struct orr_fused *fused,
                                 struct orr_operand_info *out_result,
                                 struct orr_error *error) ORR_MUST_CHECK;
 
-/* Cost for operands that infer accepted: the FLOPs of all stages (behind a product: the product's alone,
- * because an epilogue runs on the vector units in its shadow), the bytes of each operand once
- * (an operand with fewer elements than the result in bytes_broadcast, but a product's two factors
- * always in bytes_read) and of the result; 0 bytes for results in between. MATRIX if a product is
- * in it. */
+/* Cost for operands that infer accepted: the FLOPs of all stages (behind a product: the product's
+ * alone, because an epilogue runs on the vector units in its shadow), the bytes of each operand
+ * once (an operand with fewer elements than the result in bytes_broadcast, but a product's two
+ * factors always in bytes_read) and of the result; 0 bytes for results in between. MATRIX if a
+ * product is in it. */
 struct orr_cost orr_fused_cost(const struct orr_fused *fused,
                                const struct orr_operand_info *operands,
                                const struct orr_operand_info *result);

@@ -18,12 +18,13 @@ enum { ARANGE_START, ARANGE_END, ARANGE_STEP, ARANGE_DTYPE };
 
 static const char *const no_names[] = {NULL};
 
-static enum orr_status infer_source(const struct orr_operator *op, unsigned dtypes, int input_count,
+static enum orr_status infer_source(const struct orr_operator *op, unsigned dtypes,
+                                    const struct orr_operand_info *inputs, int input_count,
                                     const struct orr_attributes *attributes,
                                     struct orr_operand_info *out, struct orr_error *error) {
     const struct orr_shape *shape = &attributes->values[SOURCE_SHAPE].shape;
     int64_t dtype = attributes->values[SOURCE_DTYPE].integer;
-    enum orr_status status = orr__check_operands(op, NULL, input_count, dtypes, error);
+    enum orr_status status = orr__check_operands(op, inputs, input_count, dtypes, error);
     if (status != ORR_OK)
         return status;
     if (dtype < 0 || dtype >= ORR_DTYPE_COUNT || !(dtypes >> dtype & 1u)) {
@@ -85,7 +86,6 @@ static const struct orr_attribute_spec random_attributes[] = {
                                       const struct orr_attributes *attributes,                     \
                                       struct orr_operand_info *out_outputs,                        \
                                       struct orr_error *error) {                                   \
-        (void)inputs;                                                                              \
         return body;                                                                               \
     }
 
@@ -118,8 +118,8 @@ static const struct orr_attribute_spec random_attributes[] = {
     };
 
 #define INFER_PLAIN(id, dtypes)                                                                    \
-    INFER(id, infer_source(&orr__operator_##id, dtypes, input_count, attributes, &out_outputs[0],  \
-                           error))
+    INFER(id, infer_source(&orr__operator_##id, dtypes, inputs, input_count, attributes,           \
+                           &out_outputs[0], error))
 
 INFER_PLAIN(zeros, ORR__ANY)
 COMPUTE(zeros, fill(&outputs[0], 0))
@@ -199,11 +199,13 @@ ROW(arange, arange_attributes)
 
 /* ---- rand, randn ---- */
 
-static enum orr_status infer_random(const struct orr_operator *op, int input_count,
+static enum orr_status infer_random(const struct orr_operator *op,
+                                    const struct orr_operand_info *inputs, int input_count,
                                     const struct orr_attributes *attributes,
                                     struct orr_operand_info *out, struct orr_error *error) {
     struct orr_operand_info result;
-    enum orr_status status = infer_source(op, ORR__FLOATS, input_count, attributes, &result, error);
+    enum orr_status status =
+        infer_source(op, ORR__FLOATS, inputs, input_count, attributes, &result, error);
     if (status == ORR_OK)
         status = orr__check_placement(op, NULL, 0, &result.shape,
                                       &attributes->values[RANDOM_GLOBAL_SHAPE].shape,
@@ -248,10 +250,12 @@ static void draw(const struct orr_tensor_view *output, const struct orr_attribut
     }
 }
 
-INFER(rand, infer_random(&orr__operator_rand, input_count, attributes, &out_outputs[0], error))
+INFER(rand,
+      infer_random(&orr__operator_rand, inputs, input_count, attributes, &out_outputs[0], error))
 COMPUTE(rand, draw(&outputs[0], attributes, false))
 ROW(rand, random_attributes)
 
-INFER(randn, infer_random(&orr__operator_randn, input_count, attributes, &out_outputs[0], error))
+INFER(randn,
+      infer_random(&orr__operator_randn, inputs, input_count, attributes, &out_outputs[0], error))
 COMPUTE(randn, draw(&outputs[0], attributes, true))
 ROW(randn, random_attributes)
