@@ -2,8 +2,8 @@
  *
  * Between begin and end the runtime's streams record instead of running: every kernel, copy, fill,
  * host function, collective, event record and wait goes into the program with its byte ranges and
- * its waits, and costs the host nothing. A launch enqueues all of it with one host call: a command of
- * kind `graph` on the launching stream, then every recorded command as a graph node.
+ * its waits, and costs the host nothing. A launch enqueues all of it with one host call: a command
+ * of kind `graph` on the launching stream, then every recorded command as a graph node.
  *
  *     struct orr_program *program;
  *     orr_program_begin(runtime, &program);
@@ -12,20 +12,34 @@
  *     orr_program_launch(program, stream);      // as often as you like
  *     orr_program_destroy(&program);
  *
- * Order: every node starts after the launch's point in `stream`, and a later command of `stream` starts
- * after all nodes (the launch forks to and joins the other streams). Two launches of one program do
- * not overlap (races.md rule 31). Waits inside the region become edges between nodes; waits for points
- * from before the region hold for the first launch only, since `stream` orders the rest.
+ * Order: every node starts after the launch's point in `stream`, and a later command of `stream`
+ * starts after all nodes (the launch forks to and joins the other streams). Two launches of one
+ * program do not overlap (races.md rule 31). Waits inside the region become edges between nodes;
+ * waits for points from before the region hold for the first launch only, since `stream` orders the
+ * rest.
  *
- * Buffers used by the region are kept alive by the program until it is destroyed, and nodes hold their
- * addresses: replay reads what is there then (races.md rule 30). Work objects are kept likewise.
+ * Buffers used by the region are kept alive by the program until it is destroyed, and nodes hold
+ * their addresses: replay reads what is there then (races.md rule 30). Work objects are kept
+ * likewise.
  *
- * A host wait, query or read inside the region can't be recorded: it answers ORR_UNSUPPORTED and names
- * the site; a caller that can go on ends the program, launches it, does the read and begins another
- * one (scenarios do that and report it as finding "graph-break").
+ * A host wait, query or read inside the region can't be recorded: it answers ORR_UNSUPPORTED and
+ * names the site; a caller that can go on ends the program, launches it, does the read and begins
+ * another one (scenarios do that and report it as finding "graph-break"). Launching another program
+ * there is unsupported too.
  *
- * Guards: a program remembers a fingerprint the caller gives it (shapes, dtypes, placements, machine);
- * orr_program_cache finds a program by fingerprint and counts captures, replays and mismatches.
+ * Points and events recorded inside mean something inside only: a wait for one outside is
+ * ORR_INVALID, as CUDA's error 907, until the event is recorded again (races.md rule 28).
+ *
+ * Only calls of the host that began are recorded; others go their usual way.
+ *
+ * A launch is one call: its host's turn is asked for once. If a full queue blocks it in the middle
+ * and another host has to run first (ORR_BLOCKED), or memory runs out in the middle
+ * (ORR_NO_MEMORY), the commands so far are enqueued, and the same call repeated goes on with the
+ * rest.
+ *
+ * Guards: a program remembers a fingerprint the caller gives it (shapes, dtypes, placements,
+ * machine); orr_program_cache finds a program by fingerprint and counts captures, replays and
+ * mismatches.
  *
  * Threads: as the runtime. */
 #ifndef ORR_RUNTIME_PROGRAM_H
@@ -35,14 +49,16 @@
 
 struct orr_program;
 
-/* Starts recording; one region at a time (ORR_INVALID inside another). */
+/* Starts recording the current host's calls; one region at a time (ORR_INVALID inside another). */
 enum orr_status orr_program_begin(struct orr_runtime *runtime,
                                   struct orr_program **out_program) ORR_MUST_CHECK;
 
-/* Ends recording. The program can be launched now. */
+/* Ends recording, by the host that began (ORR_INVALID otherwise). The program can be launched. */
 enum orr_status orr_program_end(struct orr_program *program) ORR_MUST_CHECK;
 
-/* Enqueues the whole program: one host call (spec.host_graph_ns). */
+/* Enqueues the whole program: one host call (spec.host_graph_ns). ORR_INVALID if a stream or
+ * communicator of it was destroyed, or another call's launch of it is not complete; ORR_UNSUPPORTED
+ * while the host's calls are recorded; else as any enqueuing call. */
 enum orr_status orr_program_launch(struct orr_program *program,
                                    struct orr_stream *stream) ORR_MUST_CHECK;
 
@@ -50,7 +66,7 @@ enum orr_status orr_program_launch(struct orr_program *program,
  * that is still open, dropping it. Nulls; accepts NULL. */
 void orr_program_destroy(struct orr_program **program);
 
-/* Is a region being recorded? */
+/* Are the current host's calls being recorded? */
 bool orr_runtime_is_capturing(const struct orr_runtime *runtime);
 
 /* Commands recorded, launches so far. */
@@ -59,7 +75,7 @@ uint64_t orr_program_launch_count(const struct orr_program *program);
 
 /* One recorded command, for readers of programs (printing, comparing, the PROGRAM format). */
 struct orr_program_command {
-    const char *name;             /* borrowed until destroy */
+    const char *name; /* borrowed until destroy */
     enum orr_command_kind kind;
     struct orr_stream *stream;
     uint64_t flops, bytes_read, bytes_written;
@@ -67,13 +83,13 @@ struct orr_program_command {
     const struct orr_access *accesses;
     struct orr_buffer *const *buffers; /* of the accesses */
     uint32_t wait_count;
-    const uint32_t *waits; /* indices of recorded commands it waits for, besides its stream's order */
+    const uint32_t *waits; /* indices of commands it waits for, besides its stream's order */
 };
 /* `index` < command count. */
 struct orr_program_command orr_program_at(const struct orr_program *program, uint32_t index);
 
-/* A hash of everything recorded that a replay depends on: kinds, names, streams, costs, ranges, waits,
- * in order. Equal programs have equal hashes; the same on every machine. */
+/* A hash of everything recorded that a replay depends on: kinds, names, streams, costs, ranges,
+ * waits, in order. Equal programs have equal hashes; the same on every machine. */
 uint64_t orr_program_hash(const struct orr_program *program);
 
 /* --- programs by fingerprint --- */
@@ -86,16 +102,21 @@ struct orr_program_counts {
     uint64_t mismatches; /* a program of that name existed, with another fingerprint */
 };
 
+/* An empty cache, owned by the caller or freed with the runtime. */
 enum orr_status orr_program_cache_create(struct orr_runtime *runtime,
                                          struct orr_program_cache **out) ORR_MUST_CHECK;
+/* Destroys it and its programs; nulls; accepts NULL. */
 void orr_program_cache_destroy(struct orr_program_cache **cache);
-/* The program stored for a name and fingerprint (texts, copied), or NULL; counts. */
+/* The program stored for a name and fingerprint (texts, copied), or NULL; counts. Borrowed until
+ * the cache is destroyed. */
 struct orr_program *orr_program_cache_find(struct orr_program_cache *cache, const char *name,
                                            const char *fingerprint);
-/* Stores one; the cache owns it then. */
+/* Stores one; the cache owns it on success. ORR_INVALID if there is one already, or this one is
+ * still being recorded. */
 enum orr_status orr_program_cache_put(struct orr_program_cache *cache, const char *name,
                                       const char *fingerprint,
                                       struct orr_program *program) ORR_MUST_CHECK;
+/* What happened so far. */
 struct orr_program_counts orr_program_cache_counts(const struct orr_program_cache *cache);
 
 #endif

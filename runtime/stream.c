@@ -144,7 +144,7 @@ struct orr_runtime *orr_stream_runtime(const struct orr_stream *stream) {
 }
 
 struct orr_point orr_stream_point(const struct orr_stream *stream) {
-    return stream->last;
+    return orr__runtime_captures(stream->runtime) ? orr__capture_last(stream) : stream->last;
 }
 
 /* --- what commands compute --- */

@@ -71,7 +71,8 @@ static int64_t latest(int64_t a, int64_t b) {
 static int64_t start_of(const struct orr__sim *sim, const struct orr__stream *stream,
                         const struct orr__sim_command *head) {
     int64_t start_ns = latest(latest(head->eligible_ns, stream->tail_ns), sim->now_ns);
-    if ((head->command.flags & ORR_COMMAND_GRAPH_NODE) && stream->retired > 0) {
+    bool works = head->command.record.header.a <= ORR_COMMAND_HOSTFN; /* no record, wait, join */
+    if ((head->command.flags & ORR_COMMAND_GRAPH_NODE) && works && stream->retired > 0) {
         int64_t gap_ns = sim->devices[stream->device].spec->graph_node_ns;
         start_ns = latest(start_ns, stream->tail_ns + gap_ns);
     }

@@ -216,6 +216,14 @@ static enum orr_status full(const struct orr__stream *stream, struct orr_point *
     return ORR_FULL;
 }
 
+/* A graph launch is one call, which acts when its turn comes: its nodes do not ask again, even if
+ * the call's cost has made its host a late one. */
+static enum orr_status turn(struct orr__sim *sim, const struct orr_command *command) {
+    enum orr_status status = orr__host_turn(sim, command->record.host);
+    bool in_call = (command->flags & ORR_COMMAND_GRAPH_NODE) != 0;
+    return status == ORR_BLOCKED && in_call ? ORR_OK : status;
+}
+
 enum orr_status orr__sim_submit(struct orr_backend *backend, uint32_t id,
                                 const struct orr_command *command, const struct orr_point *waits,
                                 uint32_t wait_count, struct orr_point *out_point,
@@ -223,7 +231,7 @@ enum orr_status orr__sim_submit(struct orr_backend *backend, uint32_t id,
     struct orr__sim *sim = orr__sim_of(backend);
     struct orr__stream *stream = sim->streams[id];
     assert(id < sim->stream_count && !stream->closed);
-    enum orr_status status = orr__host_turn(sim, command->record.host);
+    enum orr_status status = turn(sim, command);
     if (status != ORR_OK) {
         return status;
     }
@@ -308,7 +316,7 @@ enum orr_status orr__sim_submit_group(struct orr_backend *backend, const uint32_
                                       const struct orr_point *waits, uint32_t wait_count,
                                       struct orr_point *out_points, struct orr_error *error) {
     struct orr__sim *sim = orr__sim_of(backend);
-    enum orr_status status = orr__host_turn(sim, commands[0].record.host);
+    enum orr_status status = turn(sim, &commands[0]);
     if (status == ORR_OK) {
         status = group_room(sim, streams, count, out_points, error);
     }
