@@ -42,14 +42,18 @@ enum orr_status orr_dtype_parse(const char *name, enum orr_dtype *out_dtype) ORR
 /* True for f64, f32, f16, bf16. */
 int orr_dtype_is_float(enum orr_dtype dtype);
 
+/* The value of 16 bits; exact. */
 float orr_f32_from_f16(uint16_t bits);
 float orr_f32_from_bf16(uint16_t bits);
+
+/* The nearest 16-bit float, ties to even; too large is infinity, a NaN is a quiet NaN. */
 uint16_t orr_f16_from_f32(float value);
 uint16_t orr_bf16_from_f32(float value);
 
 /* Converts `count` elements between any two dtypes. Float to integer truncates toward zero and
- * saturates (NaN becomes 0); anything to bool is "not zero". f64 -> f16/bf16 rounds once (not through
- * f32). `from` and `to` may not overlap unless they are equal and the dtypes have the same size. */
+ * saturates (NaN becomes 0), i64 to i32 saturates; anything to bool is "not zero". Each result is
+ * rounded once: f64 and i64 do not go through f32 on their way to f16 or bf16. `from` and `to` may
+ * not overlap unless they are equal and the dtypes have the same size. */
 void orr_dtype_convert(enum orr_dtype to_dtype, void *to, enum orr_dtype from_dtype,
                        const void *from, size_t count);
 

@@ -1,4 +1,4 @@
-/* What the operator files share: the list of rows, checks with their messages, cost helpers.
+/* What the operator files share: the list of rows, checks with their messages, parts of costs.
  *
  * One file here holds one subject. A row's functions get no pointer to their row, so each names it:
  * orr__operator_<name>. To add an operator, write its row and put its name in the list below.
