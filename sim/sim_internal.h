@@ -86,6 +86,9 @@ enum orr__host_state { ORR__HOST_RUNS, ORR__HOST_BLOCKED, ORR__HOST_DONE };
 struct orr__host {
     int64_t now_ns;
     enum orr__host_state state;
+    /* Its last graph launch: the dispatch host that made it, and when. */
+    uint32_t graph_host;
+    int64_t graph_ns;
     /* While blocked: what for. */
     struct orr_point *points;
     uint32_t point_count;

@@ -91,11 +91,18 @@ static void stamp(struct orr__sim *sim, uint32_t device, struct orr_command *com
     struct orr_record_command *record = &command->record;
     struct orr__host *host = &sim->hosts[record->host];
     if (sim->runner == ORR_RUNNER_PER_DEVICE) {
-        host->now_ns += 1; /* the hand-over */
+        bool in_call = (command->flags & ORR_COMMAND_GRAPH_NODE) != 0;
+        host->now_ns += in_call ? 0 : 1; /* the hand-over */
         record->host = 1 + device;
         struct orr__host *dispatch = &sim->hosts[record->host];
         dispatch->now_ns = dispatch->now_ns > host->now_ns ? dispatch->now_ns : host->now_ns;
         record->enqueue_ns = dispatch->now_ns;
+        if (record->header.a == ORR_COMMAND_GRAPH) {
+            host->graph_host = record->host;
+            host->graph_ns = record->enqueue_ns;
+        } else if (in_call && host->graph_host == record->host) {
+            record->enqueue_ns = host->graph_ns;
+        }
         host = dispatch;
     } else if (record->enqueue_ns == ORR_TIME_NONE) {
         record->enqueue_ns = host->now_ns;

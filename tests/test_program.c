@@ -322,6 +322,31 @@ static void a_full_queue_blocks_the_launching_call_and_nothing_is_lost(void **st
     close_machine(&m);
 }
 
+static void a_dispatch_host_makes_the_call_where_there_is_one(void **state) {
+    (void)state;
+    struct machine m;
+    prepare(&m);
+    m.f.config.runner = ORR_RUNNER_PER_DEVICE;
+    start(&m);
+    struct orr_program *program = begin(&m);
+    work(&m, m.a, "k1", 1000);
+    work(&m, m.a, "k2", 1000);
+    work(&m, m.b, "k3", 1000);
+    ok(&m, orr_program_end(program));
+    int64_t t = orr_runtime_now(m.runtime);
+    ok(&m, orr_program_launch(program, m.a));
+    assert_int_equal(orr_runtime_now(m.runtime), t + 1); /* one hand-over */
+    ok(&m, orr_runtime_finish(m.runtime));
+    int64_t g = t + 1;
+    assert_times(named(&m, "graph launch", 0), g, g + 5000, g + 5000, g + 5000);
+    assert_times(named(&m, "k1", 0), g, g + 5000, g + 5000, g + 6000);
+    assert_times(named(&m, "k2", 0), g, g + 5000, g + 6000, g + 7000);
+    assert_times(named(&m, "k3", 0), g, g, g + 5000, g + 6000);
+    assert_int_equal(named(&m, "k2", 0)->host, named(&m, "graph launch", 0)->host);
+    orr_program_destroy(&program);
+    close_machine(&m);
+}
+
 /* --- what is recorded --- */
 
 static void a_collective_is_replayed_as_a_group_with_its_own_numbers(void **state) {
@@ -1064,6 +1089,7 @@ int main(void) {
         TEST(a_wait_for_a_point_from_before_the_region_holds_for_the_first_launch),
         TEST(two_launches_on_different_streams_do_not_overlap),
         TEST(a_full_queue_blocks_the_launching_call_and_nothing_is_lost),
+        TEST(a_dispatch_host_makes_the_call_where_there_is_one),
         TEST(a_collective_is_replayed_as_a_group_with_its_own_numbers),
         TEST(a_replay_reads_what_its_inputs_hold_then),
         TEST(work_runs_once_a_launch_and_is_released_with_the_program),
