@@ -102,7 +102,9 @@ struct orr_command {
 };
 
 enum {
-    ORR_COMMAND_GRAPH_NODE = 1, /* launched by a graph: costs graph_node_ns, no launch */
+    /* Part of a graph launch: costs graph_node_ns, no launch, and belongs to the graph's call, so
+     * that it does not wait for its host's turn. */
+    ORR_COMMAND_GRAPH_NODE = 1,
     ORR_COMMAND_POISON_ON_ACCESS =
         2 /* reads of undefined ranges poison what it writes (default in sim) */
 };
