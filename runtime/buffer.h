@@ -38,6 +38,7 @@ void orr_buffer_free(struct orr_buffer **buffer);
 enum orr_status orr_buffer_record_stream(struct orr_buffer *buffer,
                                          struct orr_stream *stream) ORR_MUST_CHECK;
 
+/* Id as in the trace's table buffer, and size as asked for, bytes. */
 uint64_t orr_buffer_id(const struct orr_buffer *buffer);
 uint64_t orr_buffer_bytes(const struct orr_buffer *buffer);
 /* Device, or ORR_ID_NONE for host memory. */

@@ -25,6 +25,7 @@ enum orr_status orr_communicator_create(struct orr_runtime *runtime, const char 
                                         struct orr_communicator **out) ORR_MUST_CHECK;
 void orr_communicator_destroy(struct orr_communicator **communicator);
 
+/* Number of ranks, and the device of one (rank < size). */
 uint32_t orr_communicator_size(const struct orr_communicator *communicator);
 uint32_t orr_communicator_device(const struct orr_communicator *communicator, uint32_t rank);
 

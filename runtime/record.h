@@ -118,6 +118,7 @@ enum orr_stream_kind {
 /* Default-stream behaviour of a stream (races.md rules 2-4), as in column stream.sync. */
 enum orr_stream_sync { ORR_STREAM_NB, ORR_STREAM_BL, ORR_STREAM_PTDS, ORR_STREAM_LEGACY };
 
+/* Texts of the lists above, as they stand in the trace; static storage, never NULL. */
 const char *orr_command_kind_text(enum orr_command_kind kind);
 const char *orr_command_status_text(enum orr_command_status status);
 const char *orr_edge_kind_text(enum orr_edge_kind kind);

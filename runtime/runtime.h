@@ -88,6 +88,7 @@ int64_t orr_runtime_now(struct orr_runtime *runtime);
 /* The current host computes for `ns` (virtual clocks; ORR_UNSUPPORTED elsewhere). */
 enum orr_status orr_runtime_spend(struct orr_runtime *runtime, int64_t ns) ORR_MUST_CHECK;
 
+/* What the run was created with. Specs and names are borrowed until destroy; device < count. */
 uint32_t orr_runtime_device_count(const struct orr_runtime *runtime);
 const struct orr_device_spec *orr_runtime_spec(const struct orr_runtime *runtime, uint32_t device);
 bool orr_runtime_timing_only(const struct orr_runtime *runtime);

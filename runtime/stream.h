@@ -58,6 +58,7 @@ void orr_stream_destroy(struct orr_stream **stream);
 struct orr_stream *orr_device_stream(struct orr_runtime *runtime, uint32_t device,
                                      enum orr_stream_kind kind);
 
+/* Id as in the trace's table stream, device, name (borrowed until destroy) and runtime. */
 uint32_t orr_stream_id(const struct orr_stream *stream);
 uint32_t orr_stream_device(const struct orr_stream *stream);
 const char *orr_stream_name(const struct orr_stream *stream);
@@ -107,6 +108,9 @@ enum orr_status orr_event_create(struct orr_runtime *runtime, const char *name,
 void orr_event_destroy(struct orr_event **event);
 const char *orr_event_name(const struct orr_event *event);
 
+/* Records the stream's position in the event; makes later work of a stream wait for what an event has
+ * recorded by now; blocks the host until that has finished; asks whether it has (ORR_NOT_READY: no).
+ * An event that was never recorded stands for no work: waits end at once. */
 enum orr_status orr_event_record(struct orr_event *event, struct orr_stream *stream) ORR_MUST_CHECK;
 enum orr_status orr_stream_wait(struct orr_stream *stream, struct orr_event *event) ORR_MUST_CHECK;
 enum orr_status orr_event_sync(struct orr_event *event) ORR_MUST_CHECK;

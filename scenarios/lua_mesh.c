@@ -85,10 +85,15 @@ static void read_names(lua_State *L, int count, char names[][ORR_MESH_NAME_MAX])
                    count);
     }
     for (int i = 0; i < count; i++) {
-        snprintf(names[i], ORR_MESH_NAME_MAX, "axis %d", i);
+        snprintf(names[i], ORR_MESH_NAME_MAX, "axis %u", (unsigned)i % 10);
         if (given) {
             lua_rawgeti(L, -1, i + 1);
-            snprintf(names[i], ORR_MESH_NAME_MAX, "%s", luaL_checkstring(L, -1));
+            const char *name = luaL_checkstring(L, -1);
+            if (strlen(name) >= ORR_MESH_NAME_MAX) {
+                orr__raise(L, ORR_INVALID, "orrery.mesh: the name '%s' has more than %d letters",
+                           name, ORR_MESH_NAME_MAX - 1);
+            }
+            strcpy(names[i], name);
             lua_pop(L, 1);
         }
     }

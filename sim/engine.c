@@ -140,10 +140,7 @@ static void try_head(struct orr__sim *sim, struct orr__stream *stream) {
     begin_uses(sim, stream, start_ns);
     stream->on_engine =
         record->header.a == ORR_COMMAND_COPY && head->work.sm == 0 && head->work.work > 0;
-    if (orr__service_enter(sim, stream, start_ns) != ORR_OK) {
-        sim->out_of_memory = true;
-        return;
-    }
+    orr__service_enter(sim, stream, start_ns);
     orr__service_reschedule(sim, stream->device);
 }
 

@@ -21,10 +21,7 @@ static void begin_transfer(struct orr__sim *sim, struct orr__group *group) {
 
 void orr__group_arrive(struct orr__sim *sim, struct orr__stream *stream, int64_t start_ns) {
     struct orr__group *group = orr__stream_head(stream)->group;
-    if (orr__service_enter(sim, stream, start_ns) != ORR_OK) {
-        sim->out_of_memory = true;
-        return;
-    }
+    orr__service_enter(sim, stream, start_ns);
     if (stream->failed) {
         group->skipped = true;
         group->cause = group->cause ? group->cause : stream->cause;

@@ -101,6 +101,9 @@ static const char *what_for(struct orr__sim *sim, const struct orr__stream *stre
 /* A wait that can't end: nothing is left that could happen. */
 static enum orr_status hang(struct orr__sim *sim, const struct orr_point *points, uint32_t count,
                             struct orr_error *error) {
+    if (sim->out_of_memory) {
+        return orr_error_set(error, ORR_NO_MEMORY, "sim: out of host memory while simulating");
+    }
     for (uint32_t i = 0; i < count; i++) {
         const struct orr__stream *stream = sim->streams[points[i].stream];
         if (stream->retired < points[i].seq) {
@@ -281,13 +284,15 @@ enum orr_status orr__sim_host_access(struct orr_backend *backend, const struct o
         bool poison = orr__uses_end(sim->memories, &done, host->now_ns);
         if (poison) {
             done.record.header.c = ORR_COMMAND_STATUS_POISONED;
-        } else if (done.run) {
-            status = done.run(&done, error);
+        } else if (done.run && (status = done.run(&done, error)) != ORR_OK) {
+            poison = true;
+            done.record.header.c = ORR_COMMAND_STATUS_FAILED;
+            orr_error_set(error, status, "%s", orr_status_text(status));
         }
-        if (status == ORR_OK) {
-            status = orr__writes_settle(sim->memories, sim->memory, &done, poison);
+        if (orr__writes_settle(sim->memories, sim->memory, &done, poison) != ORR_OK) {
+            status = orr_error_set(error, ORR_NO_MEMORY, "sim: out of host memory");
         }
     }
-    sim->retire.retired(sim->retire.context, &done, NULL);
+    sim->retire.retired(sim->retire.context, &done, status == ORR_OK ? NULL : error);
     return status;
 }

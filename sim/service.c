@@ -127,24 +127,13 @@ void orr__service_reschedule(struct orr__sim *sim, uint32_t id) {
     }
 }
 
-enum orr_status orr__service_enter(struct orr__sim *sim, struct orr__stream *stream,
-                                   int64_t start_ns) {
+void orr__service_enter(struct orr__sim *sim, struct orr__stream *stream, int64_t start_ns) {
     struct orr__device *device = &sim->devices[stream->device];
-    if (device->running_count == device->running_capacity) {
-        size_t capacity = device->running_capacity;
-        enum orr_status status =
-            orr_memory_grow(sim->memory, &device->running, &capacity, capacity + 1,
-                            sizeof *device->running, ORR__STREAMS_MAX);
-        if (status != ORR_OK) {
-            return status;
-        }
-        device->running_capacity = (uint32_t)capacity;
-    }
+    assert(device->running_count < device->running_capacity);
     stream->in_service = true;
     stream->settled_ns = start_ns;
     stream->finish_ns = ORR_TIME_MAX;
     device->running[device->running_count++] = stream;
-    return ORR_OK;
 }
 
 void orr__service_leave(struct orr__sim *sim, struct orr__stream *stream) {

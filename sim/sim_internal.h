@@ -74,7 +74,8 @@ struct orr__stream {
 
 struct orr__device {
     struct orr_device_spec *spec;
-    uint32_t running_count, running_capacity, node;
+    uint32_t running_count, stream_count, node;
+    size_t running_capacity; /* at least stream_count: entering service can't fail */
     struct orr__stream **running;
     uint64_t rate;      /* of its kernels now, ORR__WORK_NS = full speed */
     uint64_t copy_rate; /* of copies on the copy engines */
@@ -179,8 +180,7 @@ static inline bool orr__engine_due(const struct orr__sim *sim, int64_t until_ns)
 }
 
 /* service.c: the commands in service on one device */
-enum orr_status orr__service_enter(struct orr__sim *sim, struct orr__stream *stream,
-                                   int64_t start_ns) ORR_MUST_CHECK;
+void orr__service_enter(struct orr__sim *sim, struct orr__stream *stream, int64_t start_ns);
 void orr__service_leave(struct orr__sim *sim, struct orr__stream *stream);
 void orr__service_reschedule(struct orr__sim *sim, uint32_t device);
 

@@ -14,16 +14,21 @@ enum orr_status orr__sim_stream_create(struct orr_backend *backend, uint32_t dev
                                        struct orr_error *error) {
     struct orr__sim *sim = orr__sim_of(backend);
     assert(device < sim->device_count);
+    struct orr__device *owner = &sim->devices[device];
     *out_stream = ORR_ID_NONE;
     if (orr_memory_grow(sim->memory, &sim->streams, &sim->stream_capacity, sim->stream_count + 1,
-                        sizeof *sim->streams, ORR__STREAMS_MAX) != ORR_OK) {
+                        sizeof *sim->streams, ORR__STREAMS_MAX) != ORR_OK ||
+        orr_memory_grow(sim->memory, &owner->running, &owner->running_capacity,
+                        owner->stream_count + 1, sizeof(struct orr__stream *),
+                        ORR__STREAMS_MAX) != ORR_OK) {
         return no_memory(error);
     }
     struct orr__stream *stream = orr_memory_alloc(sim->memory, sizeof *stream);
     if (!stream) {
         return no_memory(error);
     }
-    uint32_t depth = sim->devices[device].spec->queue_depth;
+    uint32_t depth = owner->spec->queue_depth;
+    owner->stream_count++;
     stream->id = (uint32_t)sim->stream_count;
     stream->device = device;
     stream->kind = kind;
