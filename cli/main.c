@@ -1,6 +1,10 @@
+#include <signal.h>
+
 #include "cli/cli.h"
 
 int main(int argc, char **argv) {
+    /* A file-size limit is answered like a full disk, by a failed write, not by the end of the process. */
+    signal(SIGXFSZ, SIG_IGN);
     struct orr_memory memory = orr_memory_system();
     struct orr_cli cli = {.memory = &memory, .out = stdout, .err = stderr};
     return orr_cli_main(&cli, argc, argv);

@@ -427,6 +427,8 @@ static void read_machine(lua_State *L) {
 /* Protected: runs the file and reads its table. */
 static int run_file(lua_State *L) {
     struct parse *parse = parse_of(L);
+    if (parse->length > 0 && parse->text[0] == LUA_SIGNATURE[0])
+        return fail(L, "machine", "compiled Lua is not accepted; expected a text");
     lua_pushfstring(L, "@%s", parse->name);
     if (luaL_loadbufferx(L, parse->text, parse->length, lua_tostring(L, -1), "t") != LUA_OK)
         return lua_error(L);
@@ -445,13 +447,15 @@ static void *allocate(void *context, void *block, size_t old_size, size_t new_si
     size_t held = block ? old_size : 0;
     if (new_size > held && parse->lua_bytes - held + new_size > LUA_BYTES_MAX)
         return NULL;
-    void *grown = NULL;
-    if (new_size == 0)
-        orr_memory_free(memory, block);
-    else if (!(grown = orr_memory_resize(memory, block, new_size)))
-        return new_size <= held ? block : NULL;
     parse->lua_bytes += new_size - held;
-    return grown;
+    if (new_size == 0) {
+        orr_memory_free(memory, block);
+        return NULL;
+    }
+    void *resized = orr_memory_resize(memory, block, new_size);
+    if (!resized && new_size > held)
+        parse->lua_bytes -= new_size - held;
+    return resized || new_size > held ? resized : block;
 }
 
 static void limit(lua_State *L, lua_Debug *event) {

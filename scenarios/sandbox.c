@@ -27,10 +27,10 @@ static void *allocate(void *context, void *block, size_t old_size, size_t new_si
         return NULL;
     }
     void *grown = orr_memory_resize(scenario->memory, block, new_size);
-    if (!grown)
-        return new_size <= held ? block : NULL;
-    scenario->lua_bytes += new_size - held;
-    return grown;
+    if (!grown && new_size > held)
+        return NULL;
+    scenario->lua_bytes += new_size - held; /* as Lua counts, also where a shrink was not done */
+    return grown ? grown : block;
 }
 
 /* Runs every HOOK_INSTRUCTIONS. Over the limit it raises each time, so no pcall survives it. */
