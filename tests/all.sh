@@ -58,6 +58,10 @@ title "scenarios, transcripts, rules of the house"
 TIMEOUT=600 tests/run.sh release tests/golden/run.sh tests/scenarios.sh tests/headers.sh \
     tests/tidy/run.sh tests/selftest.sh
 
+build debug all
+title "determinism"
+ORRERY_DEBUG=$build/debug/orrery TIMEOUT=600 tests/run.sh release tests/determinism.py
+
 build asan all tests fuzzers
 title "AddressSanitizer and UndefinedBehaviorSanitizer"
 # shellcheck disable=SC2046
