@@ -29,7 +29,7 @@ TIMES = ("SELECT id, kind, name, host, device, stream, seq, enqueue_ns, enqueued
 
 def plays(folder):
     """(scenario, devices, arguments) of every `-- test:` line below a folder."""
-    for path in sorted(pathlib.Path(folder).rglob("*.lua")):
+    for path in sorted(pathlib.Path(folder).resolve().rglob("*.lua")):
         if "library" in path.parts:
             continue
         devices, tests = [], []
