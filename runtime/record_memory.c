@@ -9,7 +9,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { CHUNK_WORDS = 32 * 1024, SCRATCH_WORDS = UINT16_MAX, STATUS_TEXT_MAX = 32 };
+enum {
+    CHUNK_WORDS = 32 * 1024,
+    RECORD_WORDS_MAX = 2048, /* far more than any kind has */
+    STATUS_TEXT_MAX = 32
+};
 
 struct chunk {
     struct chunk *next;
@@ -24,7 +28,7 @@ struct orr_record_memory {
     bool scratching; /* the writer is in `scratch` */
     size_t dropped;
     char status[STATUS_TEXT_MAX];
-    uint64_t scratch[SCRATCH_WORDS];
+    uint64_t scratch[RECORD_WORDS_MAX];
 };
 
 size_t orr_record_walk_count(const uint64_t *words, size_t word_count) {
@@ -76,14 +80,14 @@ static struct chunk *add_chunk(struct orr_record_memory *store, size_t words) {
 
 static void refill(struct orr_record_writer *writer, size_t words) {
     struct orr_record_memory *store = store_of(writer);
-    assert(words <= SCRATCH_WORDS);
+    assert(words <= RECORD_WORDS_MAX);
     leave_chunk(store);
     /* Once a record is lost the rest is too: a trace with a hole in its middle would read as a
      * complete one. */
     struct chunk *chunk = store->scratching ? NULL : add_chunk(store, words);
     store->scratching = chunk == NULL;
     writer->cursor = chunk ? chunk->words : store->scratch;
-    writer->limit = writer->cursor + (chunk ? chunk->capacity : (size_t)SCRATCH_WORDS);
+    writer->limit = writer->cursor + (chunk ? chunk->capacity : (size_t)RECORD_WORDS_MAX);
 }
 
 static enum orr_status flush(struct orr_sink *sink, struct orr_error *error) {
@@ -172,15 +176,15 @@ const char *orr_record_memory_status(const struct orr_record_memory *store) {
 struct null_sink {
     struct orr_sink sink;
     const struct orr_memory *memory;
-    uint64_t scratch[SCRATCH_WORDS];
+    uint64_t scratch[RECORD_WORDS_MAX];
 };
 
 static void null_refill(struct orr_record_writer *writer, size_t words) {
     struct null_sink *null = (struct null_sink *)(void *)writer;
-    assert(words <= SCRATCH_WORDS);
+    assert(words <= RECORD_WORDS_MAX);
     (void)words;
     writer->cursor = null->scratch;
-    writer->limit = null->scratch + SCRATCH_WORDS;
+    writer->limit = null->scratch + RECORD_WORDS_MAX;
 }
 
 static enum orr_status null_flush(struct orr_sink *sink, struct orr_error *error) {

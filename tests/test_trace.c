@@ -1,5 +1,5 @@
 /* Records through the sinks, into a database, and back as a timeline. */
-#include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -481,6 +481,35 @@ static void counts_beyond_int64_are_stored_as_its_maximum(void **state) {
     assert_int_equal(timeline->ops[0].flops, INT64_MAX);
     assert_int_equal(timeline->ops[0].bytes_read, 7);
     orr_timeline_destroy(&timeline);
+}
+
+static void counters_may_be_no_number_or_infinite(void **state) {
+    struct fixture *f = *state;
+    static const double values[] = {0.1, -1e308, (double)INFINITY, (double)NAN};
+    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
+    for (int64_t i = 0; i < 4; i++) {
+        struct orr_record_counter counter = {
+            .header = ORR_RECORD_HEADER(counter, COUNTER), .ts_ns = i, .value = values[i]};
+        orr_record_push(&sink->writer, &counter);
+    }
+    close_sink(f, sink);
+    struct orr_timeline *timeline = read_trace(f, f->path);
+    assert_int_equal(timeline->counter_count, 4);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(timeline->counters[i].value == values[i]);
+    assert_true(isnan(timeline->counters[3].value));
+    orr_timeline_destroy(&timeline);
+}
+
+static void an_id_that_is_used_twice_is_named(void **state) {
+    struct fixture *f = *state;
+    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
+    trace_write_commands(sink, 1, 5);
+    trace_write_commands(sink, 5, 6);
+    assert_int_equal(sink->close(sink, "ok", &f->error), ORR_IO);
+    assert_non_null(strstr(f->error.text, "cmd_row.id"));
+    orr_error_clear(&f->error);
+    assert_int_equal(trace_query_int(f->path, "SELECT value FROM meta WHERE key = 'dropped'"), 7);
 }
 
 static void lookup_by_id_finds_what_is_there_and_nothing_else(void **state) {
@@ -1232,6 +1261,8 @@ int main(void) {
         CASE(texts_of_kinds_are_those_of_the_lists),
         CASE(every_kind_of_record_comes_back_from_the_database),
         CASE(counts_beyond_int64_are_stored_as_its_maximum),
+        CASE(counters_may_be_no_number_or_infinite),
+        CASE(an_id_that_is_used_twice_is_named),
         CASE(lookup_by_id_finds_what_is_there_and_nothing_else),
         CASE(sorting_is_stable_whatever_the_order),
         CASE(database_has_the_promised_columns),

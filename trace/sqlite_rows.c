@@ -178,6 +178,7 @@ struct source_table {
 struct source_cursor {
     sqlite3_vtab_cursor base;
     const struct source *source;
+    const struct field *fields; /* of the source's table */
     const unsigned char *record;
     size_t index;
 };
@@ -218,7 +219,8 @@ static int cursor_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out_cursor) {
     struct source_cursor *cursor = sqlite3_malloc(sizeof *cursor);
     if (!cursor)
         return SQLITE_NOMEM;
-    *cursor = (struct source_cursor){.source = ((struct source_table *)table)->source};
+    const struct source *source = ((struct source_table *)table)->source;
+    *cursor = (struct source_cursor){.source = source, .fields = source->table->fields};
     *out_cursor = &cursor->base;
     return SQLITE_OK;
 }
@@ -289,7 +291,7 @@ static void result_code(sqlite3_context *context, const unsigned char *at) {
 /* A column that is left without a result is NULL. */
 static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
     const struct source_cursor *cursor = (const struct source_cursor *)base;
-    struct field field = cursor->source->table->fields[column];
+    struct field field = cursor->fields[column];
     const unsigned char *at = cursor->record + field.offset;
     switch ((enum field_type)field.type) {
     case FIELD_BYTE: sqlite3_result_int(context, *at); break;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -419,7 +420,7 @@ static enum orr_status read_counter(struct reader *reader, void *item) {
     counter->device = read_index(reader, 0);
     counter->name = read_name(reader, 1);
     counter->ts_ns = read_time(reader, 2);
-    counter->value = sqlite3_column_double(reader->statement, 3);
+    counter->value = is_null(reader, 3) ? (double)NAN : sqlite3_column_double(reader->statement, 3);
     return ORR_OK;
 }
 
