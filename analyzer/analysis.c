@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "analyzer/hosts.h"
+#include "analyzer/sort.h"
 
 /* First start and last end of all ops, where the options do not say otherwise. */
 static enum orr_status set_window(struct orr_analysis *a, struct orr_error *error) {
@@ -47,9 +48,34 @@ static enum orr_status report_devices(struct orr_analysis *a, const struct orr_h
     return ORR_OK;
 }
 
+static bool correlation_before(const void *context, uint32_t x, uint32_t y) {
+    const struct orr_events *events = context;
+    uint64_t a = events->ops[x].correlation, b = events->ops[y].correlation;
+    return a != b ? a < b : orr__events_op_before(events, x, y);
+}
+
+/* Rows of a trace that is short enough to list each op. */
+static enum orr_status list_rows(struct orr_analysis *a) {
+    size_t count = a->events.op_count;
+    if (count > a->options.command_rows) {
+        return ORR_OK;
+    }
+    a->rows = orr_memory_resize(a->memory, NULL, count * sizeof *a->rows);
+    if (!a->rows) {
+        return ORR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++) {
+        a->rows[i] = (uint32_t)i;
+    }
+    return orr__sort_indices(a->memory, a->rows, count, correlation_before, &a->events);
+}
+
 /* Everything that needs only the event model, in the order in which it is needed. */
 static enum orr_status compute(struct orr_analysis *a) {
     enum orr_status status = orr_exact_compute(&a->events, a->memory, &a->exact);
+    if (status == ORR_OK) {
+        status = list_rows(a);
+    }
     if (status == ORR_OK) {
         status = orr_split_compute(&a->events, a->memory, &a->split);
     }
@@ -137,6 +163,7 @@ void orr_analysis_destroy(struct orr_analysis **analysis) {
         orr_device_report_free(memory, &a->devices[d]);
     }
     orr_memory_free(memory, a->devices);
+    orr_memory_free(memory, a->rows);
     orr_split_free(memory, &a->split);
     orr_roofline_free(memory, &a->roofline);
     orr_phases_free(memory, &a->phases);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "analyzer/roofline.h"
 #include "analyzer/sort.h"
 #include "analyzer/split.h"
 
@@ -281,7 +282,10 @@ static void step_thread(struct walker *w) {
 static bool wait_before(const void *context, uint32_t a, uint32_t b) {
     const struct orr_events *events = context;
     const struct orr_events_call *x = &events->calls[a], *y = &events->calls[b];
-    return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : x->begin_ns < y->begin_ns;
+    if (x->end_ns != y->end_ns) {
+        return x->end_ns < y->end_ns;
+    }
+    return x->begin_ns != y->begin_ns ? x->begin_ns < y->begin_ns : strcmp(x->name, y->name) < 0;
 }
 
 static enum orr_status list_waits(struct walker *w) {
@@ -395,10 +399,9 @@ static bool longer(const void *context, uint32_t a, uint32_t b) {
     if (sort->items[a].time_ns != sort->items[b].time_ns) {
         return sort->items[a].time_ns > sort->items[b].time_ns;
     }
-    const struct orr_events_operator *x = &sort->events->operators[sort->items[a].operator_index];
-    const struct orr_events_operator *y = &sort->events->operators[sort->items[b].operator_index];
-    int order = strcmp(x->name, y->name);
-    return (order ? order : strcmp(x->shape, y->shape)) < 0;
+    const struct orr_events_operator *operators = sort->events->operators;
+    return orr__operator_compare(&operators[sort->items[a].operator_index],
+                                 &operators[sort->items[b].operator_index]) < 0;
 }
 
 static enum orr_status sum_operators(const struct orr_events *events,

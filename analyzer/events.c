@@ -167,7 +167,7 @@ static bool call_before(const void *context, uint32_t a, uint32_t b) {
     if (x->begin_ns != y->begin_ns) {
         return x->begin_ns < y->begin_ns;
     }
-    return x->end_ns < y->end_ns;
+    return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : strcmp(x->name, y->name) < 0;
 }
 
 /* Distributes items 0 .. count over buckets in one stable pass: first[b] .. first[b + 1) are b's. */
@@ -366,6 +366,18 @@ static enum orr_status finish_waits_of(struct orr_events *events, const uint32_t
     return status;
 }
 
+/* Of two ops, NONE allowed, the one that ends later; of equals the first in the order of ops. */
+static uint32_t later_end(const struct orr_events *events, uint32_t a, uint32_t b) {
+    if (a == ORR_EVENTS_NONE || b == ORR_EVENTS_NONE) {
+        return a == ORR_EVENTS_NONE ? b : a;
+    }
+    int64_t end_a = events->ops[a].end_ns, end_b = events->ops[b].end_ns;
+    if (end_a != end_b) {
+        return end_a > end_b ? a : b;
+    }
+    return compare_ops(events, a, b) < 0 ? a : b;
+}
+
 /* order[0 .. count) are the waits of one stream by time; gives each op the largest finish of the waits
  * issued before its call. */
 static enum orr_status apply_waits_to(struct orr_events *events, const uint32_t *order,
@@ -375,10 +387,7 @@ static enum orr_status apply_waits_to(struct orr_events *events, const uint32_t 
         return ORR_NO_MEMORY;
     }
     for (size_t w = 0; w < count; w++) {
-        uint32_t op = finish[order[w]], best = w > 0 ? longest[w - 1] : ORR_EVENTS_NONE;
-        bool more = op != ORR_EVENTS_NONE &&
-                    (best == ORR_EVENTS_NONE || events->ops[op].end_ns > events->ops[best].end_ns);
-        longest[w] = more ? op : best;
+        longest[w] = later_end(events, finish[order[w]], w > 0 ? longest[w - 1] : ORR_EVENTS_NONE);
     }
     uint32_t stream = events->waits[order[0]].stream;
     for (size_t i = events->stream_first[stream]; i < events->stream_first[stream + 1]; i++) {

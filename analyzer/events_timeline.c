@@ -103,6 +103,7 @@ static uint32_t find_u32(const void *items, size_t count, size_t size, uint32_t 
 _Static_assert(offsetof(struct orr_timeline_stream, id) == 0, "find_u32 looks there");
 _Static_assert(offsetof(struct orr_timeline_host, id) == 0, "find_u32 looks there");
 _Static_assert(offsetof(struct orr_timeline_device, id) == 0, "find_u32 looks there");
+_Static_assert(offsetof(struct orr_timeline_communicator, id) == 0, "find_u32 looks there");
 
 static uint32_t stream_find(const struct orr_timeline *t, uint32_t id) {
     return find_u32(t->streams, t->stream_count, sizeof *t->streams, id);
@@ -499,51 +500,58 @@ static enum orr_status add_ops(struct builder *b) {
 /* ------------------------------------------------------------------------------------------------
  * Collectives */
 
-static const char *communicator_name(const struct orr_timeline *t, uint32_t id) {
-    for (size_t i = 0; i < t->communicator_count; i++) {
-        if (t->communicators[i].id == id) {
-            return t->communicators[i].name;
+/* Index of a communicator, or NONE. */
+static uint32_t communicator_find(const struct orr_timeline *t, uint32_t id) {
+    return find_u32(t->communicators, t->communicator_count, sizeof *t->communicators, id);
+}
+
+/* Members of each communicator. */
+static void count_members(const struct orr_timeline *t, uint32_t *sizes) {
+    for (size_t i = 0; i < t->member_count; i++) {
+        uint32_t communicator = communicator_find(t, t->members[i].communicator);
+        if (communicator != ORR_EVENTS_NONE) {
+            sizes[communicator]++;
         }
     }
-    return "";
 }
 
-static uint32_t communicator_size(const struct orr_timeline *t, uint32_t id) {
-    uint32_t size = 0;
-    for (size_t i = 0; i < t->member_count; i++) {
-        size += t->members[i].communicator == id;
+static enum orr_status add_collective_rows(struct builder *b, const uint32_t *sizes) {
+    const struct orr_timeline *t = b->timeline;
+    for (size_t i = 0; i < t->collective_count; i++) {
+        const struct orr_timeline_collective *c = &t->collectives[i];
+        uint32_t group = communicator_find(t, c->communicator);
+        bool known = group != ORR_EVENTS_NONE;
+        struct orr_events_collective item = {.kind = c->kind,
+                                             .group = known ? t->communicators[group].name : "",
+                                             .seq = c->seq,
+                                             .bytes = c->bytes,
+                                             .size = known ? sizes[group] : 0};
+        enum orr_status status = orr_events_add_collective(b->events, &item, NULL);
+        if (status != ORR_OK) {
+            return status;
+        }
     }
-    return size;
+    return ORR_OK;
 }
 
-/* Name and size of a communicator are looked up once per run of collectives on it. */
 static enum orr_status add_collectives(struct builder *b) {
     const struct orr_timeline *t = b->timeline;
     if (t->collective_count == 0) {
         return ORR_OK;
     }
     b->collective_of = orr_memory_alloc(b->memory, t->command_count * sizeof *b->collective_of);
-    if (!b->collective_of) {
-        return ORR_NO_MEMORY;
+    uint32_t *sizes = orr_memory_alloc(b->memory, t->communicator_count * sizeof *sizes);
+    enum orr_status status = b->collective_of && sizes ? ORR_OK : ORR_NO_MEMORY;
+    if (status == ORR_OK) {
+        count_members(t, sizes);
+        status = add_collective_rows(b, sizes);
+    }
+    orr_memory_free(b->memory, sizes);
+    if (status != ORR_OK) {
+        return status;
     }
     for (size_t i = 0; i < t->command_count; i++) {
         b->collective_of[i] = ORR_EVENTS_NONE;
-    }
-    uint32_t group = ORR_ID_NONE, size = 0;
-    const char *name = "";
-    for (size_t i = 0; i < t->collective_count; i++) {
-        const struct orr_timeline_collective *c = &t->collectives[i];
-        if (i == 0 || c->communicator != group) {
-            group = c->communicator;
-            size = communicator_size(t, group);
-            name = communicator_name(t, group);
-        }
-        struct orr_events_collective item = {
-            .kind = c->kind, .group = name, .seq = c->seq, .bytes = c->bytes, .size = size};
-        enum orr_status status = orr_events_add_collective(b->events, &item, NULL);
-        if (status != ORR_OK) {
-            return status;
-        }
     }
     for (size_t i = 0; i < t->collective_member_count; i++) {
         const struct orr_timeline_collective_member *m = &t->collective_members[i];

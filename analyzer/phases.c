@@ -167,10 +167,7 @@ static bool top_before(const struct tops *tops, uint32_t a, uint32_t b) {
     if (tops->times[a] != tops->times[b]) {
         return tops->times[a] > tops->times[b];
     }
-    const struct orr_events_operator *x = &tops->events->operators[a];
-    const struct orr_events_operator *y = &tops->events->operators[b];
-    int order = strcmp(x->name, y->name);
-    order = order ? order : strcmp(x->shape, y->shape);
+    int order = orr__operator_compare(&tops->events->operators[a], &tops->events->operators[b]);
     return order ? order < 0 : a < b;
 }
 

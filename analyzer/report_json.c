@@ -292,13 +292,13 @@ static void put_command(struct json *j, const struct orr_analysis *a, uint32_t i
 }
 
 static void put_commands(struct json *j, const struct orr_analysis *a) {
-    if (a->events.op_count > a->options.command_rows) {
+    if (!a->rows) {
         return;
     }
     put_open(j, "commands", "[");
     for (size_t i = 0; i < a->events.op_count; i++) {
         line(j);
-        put_command(j, a, (uint32_t)i);
+        put_command(j, a, a->rows[i]);
     }
     put_close(j, "]");
 }

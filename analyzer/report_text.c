@@ -378,7 +378,7 @@ static void add_command_row(struct orr_table *table, const struct orr_analysis *
 
 static void add_commands(struct report *r) {
     const struct orr_analysis *a = r->a;
-    if (a->events.op_count == 0 || a->events.op_count > a->options.command_rows) {
+    if (a->events.op_count == 0 || !a->rows) {
         return;
     }
     heading(r,
@@ -389,7 +389,7 @@ static void add_commands(struct report *r) {
                      ">cmd|name|>device|>stream|>submission|>stream-wait|>dep-wait|>dispatch|"
                      ">service|>sync|>free at");
     for (uint32_t i = 0; i < a->events.op_count; i++) {
-        add_command_row(&table, a, i);
+        add_command_row(&table, a, a->rows[i]);
     }
     orr__table_end(&table, &r->text);
 }

@@ -281,9 +281,8 @@ static void finish_rows(struct builder *b) {
     }
 }
 
-/* Texts decide ties, so that the order does not depend on that of the arrays. */
-static int compare_operators(const struct orr_events_operator *a,
-                             const struct orr_events_operator *b) {
+int orr__operator_compare(const struct orr_events_operator *a,
+                          const struct orr_events_operator *b) {
     int order = strcmp(a->name, b->name);
     order = order ? order : strcmp(a->shape, b->shape);
     order = order ? order : strcmp(a->kind, b->kind);
@@ -297,8 +296,8 @@ static bool row_before(const void *context, uint32_t x, uint32_t y) {
     if (p->time_ns != q->time_ns) {
         return p->time_ns > q->time_ns;
     }
-    int order = compare_operators(&b->events->operators[p->operator_index],
-                                  &b->events->operators[q->operator_index]);
+    int order = orr__operator_compare(&b->events->operators[p->operator_index],
+                                      &b->events->operators[q->operator_index]);
     return order ? order < 0 : p->device < q->device;
 }
 

@@ -112,6 +112,10 @@ enum orr_status orr_roofline_compute(const struct orr_events *events,
                                      struct orr_roofline *out_roofline) ORR_MUST_CHECK;
 void orr_roofline_free(const struct orr_memory *memory, struct orr_roofline *roofline);
 
+/* Order of operators by their texts, dtype and unit: decides ties, so that results do not depend on the order of
+ * the arrays. */
+int orr__operator_compare(const struct orr_events_operator *a, const struct orr_events_operator *b);
+
 /* Peak and bandwidth that apply to an operator on a device: the options' if given, else the trace's;
  * a peak falls back from matrix to vector and from its dtype to f32. */
 uint64_t orr__peak_of(const struct orr_events *events, const struct orr_analysis_options *options,
