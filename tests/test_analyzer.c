@@ -80,7 +80,7 @@ static bool has_finding(const struct orr_analysis *a, const char *kind, const ch
 }
 
 static struct orr_split_parts parts_of(const struct orr_analysis *a, uint64_t command) {
-    struct orr_split_parts parts;
+    struct orr_split_parts parts = {0};
     for (uint32_t i = 0; i < a->events.op_count; i++) {
         if (a->events.ops[i].correlation == command) {
             assert_true(orr_split_of(&a->events, i, &parts));
