@@ -7,8 +7,8 @@
 static const char usage[] =
     "usage: orrery analyze TRACE [--json]\n"
     "\n"
-    "Explains a trace that `orrery run` left: where the time of every device went, whether launches, memory,\n"
-    "arithmetic or communication limit it, and what would help.\n"
+    "Explains a trace that `orrery run` left: where the time of every device went, whether\n"
+    "launches, memory, arithmetic or communication limit it, and what would help.\n"
     "\n"
     "  --json   one JSON document on stdout, nothing else\n";
 

@@ -1,7 +1,7 @@
 /* The orrery command: what its verbs share.
  *
- * A verb is one file with one function. It parses its own options, writes its answer to `out`, messages
- * to `err` (each "orrery: ...", one line), and returns an exit code.
+ * A verb is one file with one function. It parses its own options, writes its answer to `out`,
+ * messages to `err` (each "orrery: ...", one line), and returns an exit code.
  *
  *     struct orr_cli cli = {.memory = &memory, .out = stdout, .err = stderr};
  *     return orr_cli_main(&cli, argc, argv);
@@ -42,8 +42,8 @@ enum orr_exit orr_cli_fail(const struct orr_cli *cli, const struct orr_error *er
 enum orr_exit orr_cli_usage(const struct orr_cli *cli, const char *verb, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Flushes `out`; a failure to write the answer (a full disk behind a redirection) turns success into
- * ORR_EXIT_FAILED. */
+/* Flushes `out`; a failure to write the answer (a full disk behind a redirection) turns success
+ * into ORR_EXIT_FAILED. */
 enum orr_exit orr_cli_finish(const struct orr_cli *cli, enum orr_exit exit);
 
 /* Runs the verb that argv[1] names. */
@@ -56,7 +56,7 @@ enum orr_exit orr_cli_export(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_devices(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_test(const struct orr_cli *cli, int argc, char **argv);
 
-/* Options of a verb. A flag has `flag`, an option with a value has `value`; both are set in place. */
+/* Options of a verb. A flag has `flag`, an option with a value `value`; both are set in place. */
 struct orr_cli_option {
     const char *name; /* "--devices", "-o"; NULL ends a list */
     const char **value;
@@ -70,9 +70,9 @@ struct orr_cli_positional {
     int count;
 };
 
-/* Takes options (--name value, --name=value, -o value; "--" ends them) out of argv[1..]; the rest are
- * positional. `usage` is the verb's help, printed for --help (then *out_help is set and the exit code is
- * 0). ORR_EXIT_USAGE names the nearest option. Texts are borrowed from argv. */
+/* Takes options (--name value, --name=value, -o value; "--" ends them) out of argv[1..]; the rest
+ * are positional. `usage` is the verb's help, printed for --help (then *out_help is set and the
+ * exit code is 0). ORR_EXIT_USAGE names the nearest option. Texts are borrowed from argv. */
 enum orr_exit orr_cli_parse(const struct orr_cli *cli, int argc, char **argv, const char *usage,
                             const struct orr_cli_option *options,
                             struct orr_cli_positional *out_positional, int *out_help);

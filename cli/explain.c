@@ -24,7 +24,7 @@ static void consider(struct cause *cause, const struct orr_timeline_command *sou
         *cause = (struct cause){.source = source, .kind = kind};
 }
 
-/* What `commands[index]` had to wait for longest: the command before it in its stream, or an edge. */
+/* What `commands[index]` waited for longest: the command before it in its stream, or an edge. */
 static struct cause find_cause(struct walk *walk, size_t index) {
     const struct orr_timeline *timeline = walk->timeline;
     const struct orr_timeline_command *command = &timeline->commands[index];

@@ -9,10 +9,11 @@
 static const char usage[] =
     "usage: orrery export TRACE -o FILE.json[.gz]\n"
     "\n"
-    "Writes a trace as a timeline for https://ui.perfetto.dev (\"Open trace file\") and chrome://tracing.\n"
+    "Writes a trace as a timeline for https://ui.perfetto.dev (\"Open trace file\") and\n"
+    "chrome://tracing. "
     "An existing file is replaced only if `orrery export` wrote it.\n";
 
-/* A file that somebody else wrote stays; an empty one, and what is no regular file, may be written. */
+/* A file that somebody else wrote stays; an empty one, or no regular file, may be written. */
 static int may_write(const char *path) {
     struct stat about;
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)

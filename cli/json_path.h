@@ -24,7 +24,8 @@ struct orr_json_value {
 
 struct orr_json_document;
 
-/* The report of an analysis as a document. Owned by the caller. ORR_NO_MEMORY; ORR_IO if SQLite can't. */
+/* The report of an analysis as a document. Owned by the caller. ORR_NO_MEMORY; ORR_IO if SQLite
+ * can't. */
 enum orr_status orr_json_of_analysis(const struct orr_analysis *analysis,
                                      const struct orr_memory *memory,
                                      struct orr_json_document **out_document,

@@ -3,7 +3,8 @@
 #include "cli/cli.h"
 
 int main(int argc, char **argv) {
-    /* A file-size limit is answered like a full disk, by a failed write, not by the end of the process. */
+    /* A file-size limit is answered like a full disk, by a failed write, not by the end of the
+     * process. */
     signal(SIGXFSZ, SIG_IGN);
     struct orr_memory memory = orr_memory_system();
     struct orr_cli cli = {.memory = &memory, .out = stdout, .err = stderr};

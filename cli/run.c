@@ -8,13 +8,14 @@ static const char usage[] =
     "usage: orrery run SCENARIO [key=value ...] [options]\n"
     "\n"
     "  --devices SPEC     what to run on: sim:MACHINE[*N] or cpu[*N], joined by +\n"
-    "                     (default: the scenario's line `-- devices: SPEC`, else " ORR_SPEC_DEFAULT
-    ")\n"
+    "                     (default: the scenario's line `-- devices: SPEC`,\n"
+    "                     else " ORR_SPEC_DEFAULT ")\n"
     "  -o FILE            where the trace goes (default run.db); only a trace is replaced\n"
     "  --seed N           seed of everything random (default 0)\n"
     "  --timing-only      times without numbers\n"
     "  --trace full|off   keep a trace or not (default full)\n"
-    "  --runner inline|per-device   one host launches for all devices, or a dispatch host for each\n"
+    "  --runner KIND      inline: one host launches for all devices (default);\n"
+    "                     per-device: a dispatch host for each\n"
     "  --explain          after the run: each command, and what it waited for\n";
 
 static void print(void *context, const char *text, size_t length) {

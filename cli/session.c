@@ -188,7 +188,8 @@ static uint64_t count_commands(const char *path) {
 
 /* Ends runtime and trace. Bad input leaves no trace behind, a failed run a marked one. */
 static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
-    /* Records that could not be written make the run a failed one, before its trace says how it was. */
+    /* Records that could not be written make the run a failed one, before its trace says how it
+     * was. */
     if (session->sink && session->runtime && exit == ORR_EXIT_OK &&
         session->sink->flush(session->sink, session->error) != ORR_OK)
         exit = ORR_EXIT_FAILED;

@@ -1,5 +1,5 @@
-/* One run of one scenario: from the options of `orrery run` to a trace and judged expectations. `run`
- * does it once, `test` for every case of every file.
+/* One run of one scenario: from the options of `orrery run` to a trace and judged expectations.
+ * `run` does it once, `test` for every case of every file.
  *
  *     struct orr_session_options options;
  *     orr_session_defaults(&options);
@@ -10,8 +10,8 @@
  *
  * What a scenario may say about itself, in comment lines that start at column one:
  *     -- devices: sim:h100*8                what it runs on when --devices is not given
- *     -- test: drop_wait=true --seed 7      a case for `orrery test`; without such a line there is one
- *                                           case, with no arguments
+ *     -- test: drop_wait=true --seed 7      a case for `orrery test`; without such a line there is
+ *                                           one case, with no arguments
  *
  * Threads: one. */
 #ifndef ORR_CLI_SESSION_H
@@ -57,9 +57,9 @@ struct orr_session_result {
 /* Everything at its default: output run.db, seed 0, inline runner. */
 void orr_session_defaults(struct orr_session_options *options);
 
-/* Runs. The exit code is ORR_EXIT_NO when an expectation failed; for others the text is in *error. A run
- * that failed keeps its trace, marked with meta.status 'failed'; bad input leaves none behind. The
- * result is to be cleared in any case. */
+/* Runs. The exit code is ORR_EXIT_NO when an expectation failed; for others the text is in *error.
+ * A run that failed keeps its trace, marked with meta.status 'failed'; bad input leaves none
+ * behind. The result is to be cleared in any case. */
 enum orr_exit orr_session_run(const struct orr_session_options *options,
                               const struct orr_memory *memory,
                               struct orr_session_result *out_result, struct orr_error *error);
@@ -67,14 +67,15 @@ enum orr_exit orr_session_run(const struct orr_session_options *options,
 /* Frees what a result owns. */
 void orr_session_result_clear(struct orr_session_result *result, const struct orr_memory *memory);
 
-/* Options of `orrery run` as they stand on a command line; texts are borrowed from argv. `words` gets the
- * positional ones but the scenario and key=value. ORR_EXIT_USAGE with a message on cli->err. */
+/* Options of `orrery run` as they stand on a command line; texts are borrowed from argv. `words`
+ * gets the positional ones but the scenario and key=value. ORR_EXIT_USAGE with a message on
+ * cli->err. */
 enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv, const char *usage,
                                 bool want_scenario, struct orr_session_options *out_options,
                                 int *out_help, int *out_explain);
 
-/* Calls `found` with the rest of every comment line "-- KEY: rest" of a scenario's text, in order; it
- * returns false to stop. `rest` is not NUL-terminated. */
+/* Calls `found` with the rest of every comment line "-- KEY: rest" of a scenario's text, in order;
+ * it returns false to stop. `rest` is not NUL-terminated. */
 void orr_scenario_comments(const char *text, const char *key, void *context,
                            bool (*found)(void *context, const char *rest, size_t length));
 

@@ -5,8 +5,8 @@
  *          | "cpu" [ "*" N ]
  *          | "cuda:" ...                    not in this build: ORR_EXIT_UNAVAILABLE
  *
- * A machine may stand for several devices: sim:dgx-h100*128 is 128 nodes, 1,024 devices. Parts of one
- * run have one backend.
+ * A machine may stand for several devices: sim:dgx-h100*128 is 128 nodes, 1,024 devices. Parts of
+ * one run have one backend.
  *
  * Threads: one. */
 #ifndef ORR_CLI_SPEC_H
@@ -30,9 +30,9 @@ struct orr_spec {
     char name[ORR_DEVICE_NAME_MAX]; /* machine of the first part */
 };
 
-/* Parses a SPEC. ORR_EXIT_USAGE for one that is no SPEC, ORR_EXIT_INPUT for an unknown or wrong machine,
- * ORR_EXIT_UNAVAILABLE for a backend that is not here, ORR_EXIT_FAILED without memory; the text is in
- * *error. Free with orr_spec_clear in any case. */
+/* Parses a SPEC. ORR_EXIT_USAGE for one that is no SPEC, ORR_EXIT_INPUT for an unknown or wrong
+ * machine, ORR_EXIT_UNAVAILABLE for a backend that is not here, ORR_EXIT_FAILED without memory; the
+ * text is in *error. Free with orr_spec_clear in any case. */
 enum orr_exit orr_spec_parse(const char *text, const struct orr_memory *memory,
                              struct orr_spec *out_spec, struct orr_error *error);
 

@@ -12,9 +12,9 @@
 static const char usage[] =
     "usage: orrery test PATH... [--junit FILE]\n"
     "\n"
-    "Runs every scenario below the paths (library modules aside) and judges its expectations. Each comment\n"
-    "line `-- test: key=value ... [options of run]` of a scenario is a case; without one there is one\n"
-    "case without arguments. Prints TAP; --junit writes the same as JUnit XML.\n";
+    "Runs every scenario below the paths (library modules aside) and judges its expectations.\n"
+    "Each comment line `-- test: key=value ... [options of run]` of a scenario is a case; without\n"
+    "one there is one case without arguments. Prints TAP; --junit writes the same as JUnit XML.\n";
 
 enum { PATHS_MAX = 65536, WORDS_MAX = 256, LINE_MAX = 4096 };
 

@@ -21,7 +21,8 @@ void orr__check_keys(lua_State *L, int index, const char *function, const char *
     if (!lua_istable(L, index))
         orr__raise(L, ORR_INVALID, "%s takes a table of named arguments, got %s", function,
                    luaL_typename(L, index));
-    /* Of several unknown keys the first in the alphabet is named: lua_next has no order of its own. */
+    /* Of several unknown keys the first in the alphabet is named: lua_next has no order of its
+     * own. */
     const char *unknown = NULL;
     for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING)

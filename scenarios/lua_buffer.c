@@ -2,9 +2,9 @@
 
 #include "scenarios/scenario_internal.h"
 
-/* Buffers. A handle loses its buffer at free; its user value then says where that was. Handles that the
- * garbage collector takes do not free: memory is given back at b:free(), at <close>, or with the runtime,
- * so that the trace never depends on when Lua collects. */
+/* Buffers. A handle loses its buffer at free; its user value then says where that was. Handles that
+ * the garbage collector takes do not free: memory is given back at b:free(), at <close>, or with
+ * the runtime, so that the trace never depends on when Lua collects. */
 
 struct orr_buffer *orr__buffer(lua_State *L, int index, const char *what) {
     const struct orr__handle *handle = orr__handle(L, index, ORR__BUFFER, what);
@@ -101,8 +101,8 @@ struct part {
     uint64_t first, count;
 };
 
-/* The named options at `index` (may be absent): first, count, dtype, ns; `count` from there to the end
- * unless given. */
+/* The named options at `index` (may be absent): first, count, dtype, ns; `count` from there to the
+ * end unless given. */
 static struct part read_part(lua_State *L, int index, const char *function, int64_t count) {
     static const char *const keys[] = {"first", "count", "dtype", "ns", NULL};
     struct part part = {.buffer = orr__buffer(L, 1, function), .dtype = ORR_DTYPE_F32};

@@ -118,7 +118,8 @@ static struct orr_piece *read_pieces(lua_State *L, struct call *call, const char
     return pieces;
 }
 
-/* Elements: given, or those of rank 0's input (a reduce_scatter's input has them for every rank). */
+/* Elements: given, or those of rank 0's input (a reduce_scatter's input has them for every
+ * rank). */
 static uint64_t read_count(lua_State *L, const struct call *call, enum orr_collective_kind kind,
                            enum orr_dtype dtype) {
     uint64_t held = call->input_bytes / orr_dtype_size(dtype);

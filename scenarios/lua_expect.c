@@ -4,8 +4,8 @@
 
 #include "scenarios/scenario_internal.h"
 
-/* Expectations. Those about values are judged here and now, and kept with their outcome; those about the
- * trace are kept for whoever can read it (cli/judge.c). */
+/* Expectations. Those about values are judged here and now, and kept with their outcome; those
+ * about the trace are kept for whoever can read it (cli/judge.c). */
 
 /* A text that an expectation owns, or NULL when out of memory; each expectation has one block that
  * holds all its texts, so that freeing `text` frees them. */
@@ -68,8 +68,8 @@ static bool close_enough(double got, double wanted, double tolerance) {
     return got == wanted || fabs(got - wanted) <= tolerance * scale;
 }
 
-/* Compares two numbers, or two arrays of numbers element by element, and describes the first pair that
- * differs. */
+/* Compares two numbers, or two arrays of numbers element by element, and describes the first pair
+ * that differs. */
 static bool compare_numbers(lua_State *L, const char *call, double tolerance, char *text,
                             size_t size) {
     if (!lua_istable(L, 1) && !lua_istable(L, 2)) {
@@ -190,8 +190,8 @@ static int expect_phase(lua_State *L) {
                                            .device = (uint32_t)device});
 }
 
-/* expect.analysis(path, value[, tolerance]): `path` in the document of `orrery analyze --json`, as in
- * "devices[0].idle.launch"; numbers within a relative tolerance. */
+/* expect.analysis(path, value[, tolerance]): `path` in the document of `orrery analyze --json`, as
+ * in "devices[0].idle.launch"; numbers within a relative tolerance. */
 static int expect_analysis(lua_State *L) {
     struct orr_expectation expectation = {
         .kind = ORR_EXPECT_ANALYSIS, .call = "expect.analysis", .name = luaL_checkstring(L, 1)};

@@ -93,7 +93,8 @@ static int stream_device(lua_State *L) {
 
 /* --- work --- */
 
-/* Ranges of the lists `reads` and `writes` of the table at index 2, on top of the stack as a userdata. */
+/* Ranges of the lists `reads` and `writes` of the table at index 2, on top of the stack as a
+ * userdata. */
 struct accesses {
     struct orr_range *ranges;
     uint32_t count;
@@ -147,8 +148,9 @@ static uint64_t total_bytes(const struct accesses *accesses, enum orr_access_mod
 }
 
 /* Bytes moved: those of the ranges, unless `bytes` (of both), `bytes_read` or `bytes_written` say
- * otherwise. Of `bytes`, as much counts as written as the ranges write. A kernel whose time is given by
- * `ns` moves nothing unless it says so: then nothing on the device is shared with others. */
+ * otherwise. Of `bytes`, as much counts as written as the ranges write. A kernel whose time is
+ * given by `ns` moves nothing unless it says so: then nothing on the device is shared with
+ * others. */
 static void read_bytes(lua_State *L, const struct accesses *accesses, bool timed,
                        struct orr_cost *cost) {
     uint64_t read = timed ? 0 : total_bytes(accesses, ORR_ACCESS_READ);

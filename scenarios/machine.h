@@ -7,7 +7,7 @@
  *     return {
  *         base = "h100-sxm",                -- optional: start from another machine
  *         kind = "gpu",                     -- gpu, cpu
- *         devices = 8,                      -- devices of one such machine; default 1, or the base's
+ *         devices = 8,                      -- of one such machine; default 1, or the base's
  *         memory_bytes = { 80e9, source = "vendor's data sheet" },
  *         bandwidth = { 3.35e12, source = "..." },
  *         peak = { vector = { f32 = { 67e12, source = "..." } }, matrix = { ... } },
@@ -49,8 +49,9 @@ struct orr_machine {
 };
 
 /* Loads a built-in machine by name or alias ("h100"), or a file if `name` holds a '/' or ends in
- * ".lua". Owned by the caller. ORR_INVALID: no such machine (names the nearest), or what is wrong in
- * the file, with file and line where there is one; ORR_IO: the file can't be read; ORR_NO_MEMORY. */
+ * ".lua". Owned by the caller. ORR_INVALID: no such machine (names the nearest), or what is wrong
+ * in the file, with file and line where there is one; ORR_IO: the file can't be read;
+ * ORR_NO_MEMORY. */
 enum orr_status orr_machine_load(const char *name, const struct orr_memory *memory,
                                  struct orr_machine **out_machine,
                                  struct orr_error *error) ORR_MUST_CHECK;
@@ -68,8 +69,8 @@ const char *orr_machine_name(int index);
 /* The other name of a built-in machine ("h100" for "h100-sxm"), or NULL. */
 const char *orr_machine_alias(const char *name);
 
-/* Reads a whole text file of at most 16 MiB; the text is owned by the caller (orr_memory_free) and has a
- * NUL behind it. ORR_IO with the reason; ORR_INVALID for a folder or a file that is too long. */
+/* Reads a whole text file of at most 16 MiB; the text is owned by the caller (orr_memory_free) and
+ * has a NUL behind it. ORR_IO with the reason; ORR_INVALID for a folder or too long a file. */
 enum orr_status orr_text_file_read(const char *path, const struct orr_memory *memory,
                                    char **out_text, size_t *out_length,
                                    struct orr_error *error) ORR_MUST_CHECK;

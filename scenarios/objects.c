@@ -2,8 +2,8 @@
 
 #include "scenarios/scenario_internal.h"
 
-/* The __index of a class or module: upvalue 1 holds its functions, upvalue 2 its name. A name that is
- * not there is an error, so that a misspelt method does not read as nil. */
+/* The __index of a class or module: upvalue 1 holds its functions, upvalue 2 its name. A name that
+ * is not there is an error, so that a misspelt method does not read as nil. */
 static int index_known(lua_State *L) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)

@@ -129,8 +129,8 @@ static int string_format(lua_State *L) {
 
 /* --- pairs in an order --- */
 
-/* A key as it is compared: integers and floats by value, then texts by bytes, then false and true, then
- * handles by age. Tables and functions have no order that two runs agree on. */
+/* A key as it is compared: integers and floats by value, then texts by bytes, then false and true,
+ * then handles by age. Tables and functions have no order that two runs agree on. */
 struct key {
     int rank;
     bool whole;
@@ -198,7 +198,8 @@ static void push_key(lua_State *L, const struct key *key) {
         lua_pushnumber(L, key->number);
 }
 
-/* Steps through the keys of upvalue 1 from position upvalue 2; a key whose value has gone is skipped. */
+/* Steps through the keys of upvalue 1 from position upvalue 2; a key whose value has gone is
+ * skipped. */
 static int pairs_step(lua_State *L) {
     lua_Integer at = lua_tointeger(L, lua_upvalueindex(2));
     for (;;) {
@@ -270,7 +271,8 @@ static int base_pairs(lua_State *L) {
     return 3;
 }
 
-/* next(t, key): the least key above `key` in the order of pairs, without an array: one pass a call. */
+/* next(t, key): the least key above `key` in the order of pairs, without an array: one pass a
+ * call. */
 static int base_next(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 2);

@@ -7,7 +7,8 @@
 
 /* --- creating: everything that may raise runs protected --- */
 
-/* Protected: the libraries, then the program. Argument: the scenario. Returns the compiled program. */
+/* Protected: the libraries, then the program. Argument: the scenario. Returns the compiled
+ * program. */
 static int open_and_compile(lua_State *L) {
     struct orr_scenario *scenario = lua_touserdata(L, 1);
     orr__sandbox_fill(L);
@@ -139,8 +140,8 @@ static enum orr_status become(struct orr_scenario *scenario, uint32_t id, struct
                          orr_runtime_error(scenario->runtime)->text);
 }
 
-/* The program goes on after orrery.join: as a new host of the runtime, because the one that it was has
- * ended, at the latest time of all that have ended. */
+/* The program goes on after orrery.join: as a new host of the runtime, because the one that it was
+ * has ended, at the latest time of all that have ended. */
 static enum orr_status revive_program(struct orr_scenario *scenario, struct orr_error *error) {
     struct orr__host *program = &scenario->hosts[0];
     struct orr_runtime *runtime = scenario->runtime;
@@ -183,8 +184,8 @@ static enum orr_status choose_host(struct orr_scenario *scenario, size_t *out_in
                          scenario->config.path, id);
 }
 
-/* Takes note of the clock of a host that makes no more calls. The last one stays the runtime's caller:
- * whoever finishes the run waits as that host. */
+/* Takes note of the clock of a host that makes no more calls. The last one stays the runtime's
+ * caller: whoever finishes the run waits as that host. */
 static enum orr_status leave(struct orr_scenario *scenario, const struct orr__host *host, bool last,
                              struct orr_error *error) {
     enum orr_status status = become(scenario, host->id, error);

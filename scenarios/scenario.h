@@ -1,8 +1,9 @@
-/* Scenarios: programs in Lua 5.4 that drive a runtime. This is the sandbox, the binding, and the list
- * of expectations that a scenario leaves behind; scenarios/README.md is the manual for their authors.
+/* Scenarios: programs in Lua 5.4 that drive a runtime. This is the sandbox, the binding, and the
+ * list of expectations that a scenario leaves behind; scenarios/README.md is the manual for their
+ * authors.
  *
- *     struct orr_scenario_config config = {.memory = &memory, .path = "overlap.lua", .text = text,
- *                                          .length = length, .print = print, .print_context = NULL};
+ *     struct orr_scenario_config config = {.memory = &memory, .path = "overlap.lua",
+ *                                          .text = text, .length = length, .print = print};
  *     struct orr_scenario *scenario;
  *     if (orr_scenario_create(&config, &scenario, &error) != ORR_OK) ...     (syntax: exit code 3)
  *     if (orr_scenario_run(scenario, runtime, &error) != ORR_OK) ...
@@ -10,10 +11,10 @@
  *         judge(orr_scenario_expectation(scenario, i));
  *     orr_scenario_destroy(&scenario);
  *
- * What a scenario can reach: base, string, table, math, utf8 and coroutine without their doors to the
- * outside, `orrery`, `expect`, and `require` of the embedded library. No files, no clock, no bytecode,
- * no finalizers, no addresses. `pairs` goes in the order of sorted keys, math.random starts from the
- * run's seed, instructions and memory are limited.
+ * What a scenario can reach: base, string, table, math, utf8 and coroutine without their doors to
+ * the outside, `orrery`, `expect`, and `require` of the embedded library. No files, no clock, no
+ * bytecode, no finalizers, no addresses. `pairs` goes in the order of sorted keys, math.random
+ * starts from the run's seed, instructions and memory are limited.
  *
  * Every error names file and line of the innermost frame in the scenario's own file (frames of the
  * embedded library are skipped).
@@ -51,15 +52,16 @@ struct orr_scenario_config {
     void *print_context;
 };
 
-/* Compiles the program. ORR_INVALID with file and line for a syntax error or bytecode; ORR_NO_MEMORY. */
+/* Compiles the program. ORR_INVALID with file and line for a syntax error or bytecode;
+ * ORR_NO_MEMORY. */
 enum orr_status orr_scenario_create(const struct orr_scenario_config *config,
                                     struct orr_scenario **out_scenario,
                                     struct orr_error *error) ORR_MUST_CHECK;
 
-/* Runs it to its end, once, on a runtime that is borrowed for the call; devices may still be working
- * when it returns (orr_runtime_finish waits for them). Expectations that need no more than the
- * scenario's own values are judged on the way. ORR_INVALID: the program is wrong (also an exceeded
- * limit); other statuses are the runtime's, with its text behind file and line. */
+/* Runs it to its end, once, on a runtime that is borrowed for the call; devices may still be
+ * working when it returns (orr_runtime_finish waits for them). Expectations that need no more than
+ * the scenario's own values are judged on the way. ORR_INVALID: the program is wrong (also an
+ * exceeded limit); other statuses are the runtime's, with its text behind file and line. */
 enum orr_status orr_scenario_run(struct orr_scenario *scenario, struct orr_runtime *runtime,
                                  struct orr_error *error) ORR_MUST_CHECK;
 

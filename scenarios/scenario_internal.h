@@ -8,11 +8,11 @@
  *            '--- orr_runtime_next_host <-----'  and the scheduler resumes it when it is its turn
  *
  * Rules of the binding:
- *  1. A Lua error is a longjmp: between two API calls that can raise nothing may be held that only C
- *     frees. Temporary memory is a Lua userdata.
- *  2. A function that acts on the runtime is written so that it can run twice: it reads its arguments,
- *     calls orr__caller, acts, and ends with orr__finish, which repeats the whole function after a
- *     block. Its arguments are the first `top` slots of its stack.
+ *  1. A Lua error is a longjmp: between two API calls that can raise, nothing may be held that
+ *     only C frees. Temporary memory is a Lua userdata.
+ *  2. A function that acts on the runtime is written so that it can run twice: it reads its
+ *     arguments, calls orr__caller, acts, and ends with orr__finish, which repeats the whole
+ *     function after a block. Its arguments are the first `top` slots of its stack.
  *  3. Everything that raises goes through orr__raise*, so that the message has file and line of the
  *     scenario and the status survives pcall. */
 #ifndef ORR_SCENARIOS_SCENARIO_INTERNAL_H
@@ -67,8 +67,8 @@ struct orr_scenario {
 
     bool arguments_declared, arguments_wrong;
 
-    /* Status of the last error that the binding raised, and its whole message: an error that reaches
-     * the top with that message has that status, any other is ORR_INVALID. */
+    /* Status of the last error that the binding raised, and its whole message: an error that
+     * reaches the top with that message has that status, any other is ORR_INVALID. */
     enum orr_status raised;
     char raised_text[ORR_ERROR_TEXT_MAX];
 
@@ -109,7 +109,8 @@ const char *orr__suggest(char *text, size_t size, const char *word, const char *
                          int count);
 
 /* --- calls.c: what acting functions begin and end with --- */
-/* Announces host and site of the following runtime calls; raises where a block could not be resumed. */
+/* Announces host and site of the following runtime calls; raises where a block could not be
+ * resumed. */
 struct orr_scenario *orr__caller(lua_State *L);
 /* Ends an acting function: its `results` on success, a yield and `again` if it is blocked, else an
  * error. */
@@ -136,10 +137,11 @@ int orr__choice(lua_State *L, const char *what, const char *word, const char *co
 struct orr_range orr__range(lua_State *L, int index, const char *what);
 
 /* --- objects.c: userdata --- */
-/* Makes the metatable of a kind from the table of its methods on top, which it takes: a text, and an
- * __index that names the nearest method. */
+/* Makes the metatable of a kind from the table of its methods on top, which it takes: a text, and
+ * an __index that names the nearest method. */
 void orr__class(lua_State *L, const char *kind, lua_CFunction text);
-/* Puts a table in front of the table of functions on top: unknown names and assignments are errors. */
+/* Puts a table in front of the table of functions on top: unknown names and assignments are
+ * errors. */
 void orr__module_seal(lua_State *L, const char *name);
 /* What a handle's userdata holds. */
 struct orr__handle {

@@ -205,8 +205,12 @@ static void an_error_in_the_library_is_at_the_callers_line(void **state) {
     expect_failure("local ranks = require 'ranks'\n\nranks.world({0, 7})",
                    "demo.lua:3: orrery.device: there is no device 7; this run has 2, counted from "
                    "0 (--devices)");
-    expect_failure("local ranks = require 'ranks'\nlocal w = ranks.world()\nw:each(nil)",
-                   "demo.lua:3: library/ranks.lua:39: attempt to call a nil value (local 'f')");
+    struct play play;
+    play_text(&play, "local ranks = require 'ranks'\nlocal w = ranks.world()\nw:each(nil)");
+    const char *place = "demo.lua:3: library/ranks.lua:";
+    assert_int_equal(strncmp(play.error.text, place, strlen(place)), 0);
+    assert_non_null(strstr(play.error.text, ": attempt to call a nil value (local 'f')"));
+    play_end(&play);
 }
 
 static void a_long_path_is_whole_in_messages(void **state) {
@@ -587,9 +591,12 @@ static void collectives_compute_over_the_ranks(void **state) {
         "  orrery.device(0):sync() orrery.device(1):sync()\n"
         "  print(what, table.concat(g[1]:read(), ' '), table.concat(g[2]:read(), ' '))\n"
         "end\n"
-        "local function set() for r = 1, 2 do h[r]:write({r, 2 * r, 3 * r, 4 * r}) g[r]:write(0) end end\n"
+        "local function set()\n"
+        "  for r = 1, 2 do h[r]:write({r, 2 * r, 3 * r, 4 * r}) g[r]:write(0) end\n"
+        "end\n"
         "set() c:all_reduce{ input = h, output = g } show('all_reduce')\n"
-        "set() c:all_gather{ input = {{h[1], 0, 8}, {h[2], 0, 8}}, output = g } show('all_gather')\n"
+        "set() c:all_gather{ input = {{h[1], 0, 8}, {h[2], 0, 8}}, output = g }\n"
+        "show('all_gather')\n"
         "set() c:reduce_scatter{ input = h, output = g } show('reduce_scatter')\n"
         "set() c:broadcast{ input = h, output = g, root = 1, count = 2 } show('broadcast')\n"
         "c:barrier() c:barrier{ streams = 'compute' }\n"

@@ -1,5 +1,6 @@
--- One training step on eight simulated H100s, data parallel: forward, backward, and the gradients' all-reduce on
--- streams of its own, so that communication hides behind the rest of the backward pass.
+-- One training step on eight simulated H100s, data parallel: forward, backward, and the gradients'
+-- all-reduce on streams of its own, so that communication hides behind the rest of the backward
+-- pass.
 --
 --     orrery run scenarios/demo/eight_gpus.lua -o run.db
 --     orrery analyze run.db

@@ -1,4 +1,5 @@
--- One object per device: its streams and its buffers. For scenarios in which every device does the same.
+-- One object per device: its streams and its buffers. For scenarios in which every device does the
+-- same.
 --
 --     local ranks = require "ranks"
 --     local world = ranks.world()

@@ -1,11 +1,12 @@
--- Eight devices that compute and communicate at the same time. In every step the compute stream makes a
--- gradient; the communicate stream waits for it and sums it over all devices, while the next step computes.
+-- Eight devices that compute and communicate at the same time. In every step the compute stream
+-- makes a gradient; the communicate stream waits for it and sums it over all devices, while the
+-- next step computes.
 --
 -- The numbers are real: the gradient of device r is r + 1, so every sum over eight devices is 36.
 --
--- drop_wait=true leaves out one wait, that of the last device in the second step. The program succeeds all
--- the same, but that all-reduce starts when the other seven are ready, reads a gradient that is not there
--- yet, and every device gets a wrong sum.
+-- drop_wait=true leaves out one wait, that of the last device in the second step. The program
+-- succeeds all the same, but that all-reduce starts when the other seven are ready, reads a
+-- gradient that is not there yet, and every device gets a wrong sum.
 --
 -- devices: sim:teaching*8
 -- test:

@@ -1,11 +1,11 @@
 -- Enqueue 5 ms of work in 20 us: four times that are easily mixed up, and what happens to a program
 -- that mixes them up.
 --
--- The call that launches the kernel takes the host 20 us (submission). The kernel then runs for 5 ms
--- (device service) and reads its input from pinned host memory all the while, so the earliest moment at
--- which the input may be rewritten is 5.02 ms, not 0.02 ms when the call has returned. Waiting for that
--- moment is synchronization. Rewriting at 0.02 ms (early=true) is a race: in simulation the result is
--- poisoned, on a real device it may be anything.
+-- The call that launches the kernel takes the host 20 us (submission). The kernel then runs for 5
+-- ms (device service) and reads its input from pinned host memory all the while, so the earliest
+-- moment at which the input may be rewritten is 5.02 ms, not 0.02 ms when the call has returned.
+-- Waiting for that moment is synchronization. Rewriting at 0.02 ms (early=true) is a race: in
+-- simulation the result is poisoned, on a real device it may be anything.
 --
 -- devices: sim:teaching
 -- test:

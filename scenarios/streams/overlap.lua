@@ -1,6 +1,6 @@
--- Two streams of one device. One produces, the other waits for it and consumes; work that needs neither
--- runs beside the consumer. Without the wait (drop_wait=true) the consumer reads while the producer still
--- writes: it finishes earlier, and its result is poison.
+-- Two streams of one device. One produces, the other waits for it and consumes; work that needs
+-- neither runs beside the consumer. Without the wait (drop_wait=true) the consumer reads while the
+-- producer still writes: it finishes earlier, and its result is poison.
 --
 -- devices: sim:teaching
 -- test:
