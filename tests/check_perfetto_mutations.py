@@ -84,7 +84,7 @@ class Document:
 KERNEL = r'"name":"gemm '
 X_OP = r'^\{"ph":"X".*"cat":"op"'
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The file
 
 
@@ -136,7 +136,8 @@ def changed_text(document, text):
 
 @mutation(5, ('"ts":2.000', '"ts":"2.000"'), ('"ts":2.000', '"ts":2'), ('"ts":2.000', '"ts":2.00'),
           ('"ts":2.000', '"ts":2.0000'), ('"dur":3.000', '"dur":3e0'),
-          ('"flops":123456789', '"flops":1.5'), ('"flops":123456789', '"flops":9223372036854775808'),
+          ('"flops":123456789', '"flops":1.5'),
+          ('"flops":123456789', '"flops":9223372036854775808'),
           ('"flops":123456789', '"flops":1.234567890123457e-04'))
 def changed_number(document, old, new):
     document.edit(KERNEL, old, new)
@@ -147,7 +148,7 @@ def changed_double(document, value):
     document.edit("e-04", r'"value":[^}]*', '"value":' + value)
 
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Events
 
 
@@ -291,7 +292,7 @@ def counter_without_change(document):
     document.edit("e-04", '"value":[^}]*', first)
 
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Arrows
 
 
@@ -321,7 +322,8 @@ def source_and_end_swapped(document):
 
 @mutation(17, ("s", '"cat":"op"', '"cat":"flow"'), ("f", '"cat":"op"', '"cat":""'),
           ("f", '"name":"event"', '"name":"sync"'), ("s", '"name":"event"', '"name":"arrow"'))
-@mutation(18, ("f", '"bp":"e",', ""), ("f", '"bp":"e"', '"bp":"s"'), ("s", '"pid"', '"bp":"e","pid"'))
+@mutation(18, ("f", '"bp":"e",', ""), ("f", '"bp":"e"', '"bp":"s"'),
+          ("s", '"pid"', '"bp":"e","pid"'))
 @mutation(19, ("f", r'"tid":\d+', '"tid":1'), ("s", r'"tid":(\d+)\d', r'"tid":\g<1>7'),
           ("f", r'"pid":\d+', '"pid":11'))
 def changed_arrow(document, ph, old, new):
@@ -366,12 +368,12 @@ def never_written(document, event):
     document.events.append(event)
 
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Against the database
 
 
-@mutation(23, '"name":"beside"', '"name":"enqueue 3 commands"', '"name":"2 marks","cat":"op","args":'
-          r'\{"cmds":\[2')
+@mutation(23, '"name":"beside"', '"name":"enqueue 3 commands"',
+          r'"name":"2 marks","cat":"op","args":\{"cmds":\[2')
 @mutation(24, '"name":"resume e1"', '"name":"synced"')
 @mutation(27, '"cat":"phase"')
 @mutation(28, '"cat":"finding"', '"name":"2 findings"')
@@ -422,7 +424,7 @@ def lost_counter(document):
     document.edit_head('"counters":%d' % count, '"counters":%d' % (count - 1))
 
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Other exports of the same
 
 
@@ -457,7 +459,7 @@ def check_other_exports(data):
             yield "check 29 %s: %s" % ("lets pass" if bad else "refuses", title)
 
 
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def unnoticed(data, model):
@@ -472,7 +474,8 @@ def unnoticed(data, model):
             continue
         problems = check_perfetto.check(changed, model).problems
         if check not in problems:
-            yield "check %d does not see %s, only %s" % (check, title, sorted(problems) or "nothing")
+            yield "check %d does not see %s, only %s" % (check, title,
+                                                         sorted(problems) or "nothing")
 
 
 def main(words):

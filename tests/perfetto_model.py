@@ -106,7 +106,7 @@ class Model:
         return database.execute("SELECT type = 'table' FROM sqlite_master WHERE name = ?",
                                 (name,)).fetchone()[0]
 
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
     # Times and tracks
 
     def prepare(self):
@@ -167,7 +167,7 @@ class Model:
     def end_of(self, start, end):
         return self.last if end is None else max(start, end)
 
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
     # Slices
 
     def lay_out_hosts(self):
@@ -287,7 +287,7 @@ class Model:
             self.add(10 + phase["device"], 1, phase["begin_ns"], phase["end_ns"], "phase", [
                 Item(("phase", number), phase["begin_ns"], phase["end_ns"], name, args)])
 
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
     # Arrows and counters
 
     def draw_arrows(self):
@@ -339,7 +339,7 @@ class Model:
                 if points[ts] != before:
                     self.change_points[pid, name, ts] = before = points[ts]
 
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
     # Comparing
 
     def check(self, metadata, events, names, arrows, report):

@@ -30,7 +30,7 @@ struct written {
     struct orr_memory memory;
     struct orr_output *output;
     struct orr_json_writer writer;
-    char buffer[ORR_JSON_RESERVE_MAX];
+    char buffer[ORR_JSON_BUFFER_MIN];
     char text[1 << 16];
 };
 

@@ -4,14 +4,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324"
-                                  "25262728293031323334353637383940414243444546474849"
-                                  "50515253545556575859606162636465666768697071727374"
-                                  "75767778798081828384858687888990919293949596979899";
-
 void orr_json_start(struct orr_json_writer *writer, struct orr_output *output, char *buffer,
                     size_t size) {
-    assert(size >= ORR_JSON_RESERVE_MAX);
+    assert(size >= ORR_JSON_BUFFER_MIN);
     *writer = (struct orr_json_writer){
         .cursor = buffer, .limit = buffer + size, .buffer = buffer, .output = output};
 }
@@ -36,71 +31,85 @@ void orr_json_bytes(struct orr_json_writer *writer, const char *bytes, size_t si
     }
 }
 
-static unsigned decimal_digits(uint64_t value) {
-    unsigned digits = 1;
-    for (;;) {
-        if (value < 10) {
-            return digits;
-        }
-        if (value < 100) {
-            return digits + 1;
-        }
-        if (value < 1000) {
-            return digits + 2;
-        }
-        if (value < 10000) {
-            return digits + 3;
-        }
-        value /= 10000;
-        digits += 4;
+/* The digits of a value below 10^8 as 8 bytes, most significant first, each 0 to 9: halves, then
+ * quarters, then single digits, all lanes at once. The multiplications stand for divisions and are
+ * exact in these ranges: 10486 / 2^20 for 1/100 below 10^4, 103 / 2^10 for 1/10 below 100. */
+static inline uint64_t eight_digits(uint32_t value) {
+    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first digit is the lowest byte");
+    uint64_t halves = value / 10000 | (uint64_t)(value % 10000) << 32;
+    uint64_t hundreds = ((halves * 10486) >> 20) & 0x0000007f0000007fu;
+    uint64_t pairs = ((halves - 100 * hundreds) << 16) + hundreds;
+    uint64_t tens = ((pairs * 103) >> 10) & 0x000f000f000f000fu;
+    return ((pairs - 10 * tens) << 8) + tens;
+}
+
+static const uint64_t ascii_zeros = 0x3030303030303030u;
+
+static inline char *put_eight(char *at, uint32_t value) {
+    uint64_t digits = eight_digits(value) | ascii_zeros;
+    memcpy(at, &digits, sizeof digits);
+    return at + sizeof digits;
+}
+
+/* Without leading zeros; writes 8 bytes whatever the number of digits. */
+static inline char *put_up_to_eight(char *at, uint32_t value) {
+    uint64_t digits = eight_digits(value);
+    unsigned zeros = (unsigned)__builtin_ctzll(digits | (uint64_t)1 << 56) / 8;
+    digits = (digits | ascii_zeros) >> 8 * zeros;
+    memcpy(at, &digits, sizeof digits);
+    return at + sizeof digits - zeros;
+}
+
+static inline char *put_u64(char *at, uint64_t value) {
+    const uint64_t base = 100000000;
+    if (value < base) {
+        return put_up_to_eight(at, (uint32_t)value);
     }
+    if (value < base * base) {
+        at = put_up_to_eight(at, (uint32_t)(value / base));
+        return put_eight(at, (uint32_t)(value % base));
+    }
+    at = put_up_to_eight(at, (uint32_t)(value / (base * base)));
+    at = put_eight(at, (uint32_t)(value / base % base));
+    return put_eight(at, (uint32_t)(value % base));
 }
 
 char *orr_json_put_u64(char *at, uint64_t value) {
-    char *end = at + decimal_digits(value), *digit = end;
-    while (value >= 100) {
-        memcpy(digit -= 2, digit_pairs + value % 100 * 2, 2);
-        value /= 100;
-    }
-    if (value >= 10) {
-        memcpy(digit - 2, digit_pairs + value * 2, 2);
-    } else {
-        digit[-1] = (char)('0' + value);
-    }
-    return end;
+    return put_u64(at, value);
 }
 
 char *orr_json_put_time(char *at, int64_t time_ns) {
     assert(time_ns >= 0);
-    uint64_t ns = (uint64_t)time_ns;
-    unsigned fraction = (unsigned)(ns % 1000);
-    at = orr_json_put_u64(at, ns / 1000);
+    uint64_t us = (uint64_t)time_ns / 1000;
+    uint32_t fraction = (uint32_t)((uint64_t)time_ns - us * 1000);
+    at = put_u64(at, us);
     at[0] = '.';
     at[1] = (char)('0' + fraction / 100);
-    memcpy(at + 2, digit_pairs + fraction % 100 * 2, 2);
+    at[2] = (char)('0' + fraction / 10 % 10);
+    at[3] = (char)('0' + fraction % 10);
     return at + 4;
 }
 
 void orr_json_u64(struct orr_json_writer *writer, uint64_t value) {
-    char *at = orr_json_reserve(writer, ORR_JSON_NUMBER_MAX);
+    char *at = orr_json_reserve(writer);
     if (value <= INT64_MAX) {
-        writer->cursor = orr_json_put_u64(at, value);
+        writer->cursor = put_u64(at, value);
         return;
     }
     *at = '"';
-    at = orr_json_put_u64(at + 1, value);
+    at = put_u64(at + 1, value);
     *at = '"';
     writer->cursor = at + 1;
 }
 
 void orr_json_i64(struct orr_json_writer *writer, int64_t value) {
-    char *at = orr_json_reserve(writer, ORR_JSON_NUMBER_MAX);
+    char *at = orr_json_reserve(writer);
     uint64_t magnitude = (uint64_t)value;
     if (value < 0) {
         *at++ = '-';
         magnitude = 0 - magnitude;
     }
-    writer->cursor = orr_json_put_u64(at, magnitude);
+    writer->cursor = put_u64(at, magnitude);
 }
 
 /* snprintf takes the decimal point from the locale: what stands between the first digit and the
@@ -187,7 +196,7 @@ static size_t plain_length(const char *text, size_t size) {
 
 static void escape(struct orr_json_writer *writer, unsigned char byte) {
     static const char hex[] = "0123456789abcdef";
-    char *at = orr_json_reserve(writer, 8);
+    char *at = orr_json_reserve(writer);
     if (byte >= 0x20) {
         at[0] = '\\';
         at[1] = (char)byte;
@@ -198,6 +207,36 @@ static void escape(struct orr_json_writer *writer, unsigned char byte) {
     at[0] = hex[byte >> 4];
     at[1] = hex[byte & 15];
     writer->cursor = at + 2;
+}
+
+/* Copies a text of `size` bytes if none needs a second look; false, and nothing certain at `at`,
+ * otherwise. The last bytes are copied as a whole word that overlaps the one before. */
+static bool copy_plain(char *at, const char *text, size_t size) {
+    uint64_t word;
+    if (size < sizeof word) {
+        memcpy(at, text, size);
+        return plain_length(text, size) == size;
+    }
+    for (size_t i = 0; i < size - sizeof word; i += sizeof word) {
+        memcpy(&word, text + i, sizeof word);
+        if (!plain_word(word)) {
+            return false;
+        }
+        memcpy(at + i, &word, sizeof word);
+    }
+    memcpy(&word, text + size - sizeof word, sizeof word);
+    memcpy(at + size - sizeof word, &word, sizeof word);
+    return plain_word(word);
+}
+
+char *orr_json_put_text(struct orr_json_writer *writer, char *at, const char *text) {
+    size_t size = strlen(text), room = (size_t)(writer->limit - at);
+    if (room >= size + ORR_JSON_ROOM && copy_plain(at, text, size)) {
+        return at + size;
+    }
+    writer->cursor = at;
+    orr_json_text(writer, text);
+    return orr_json_reserve(writer);
 }
 
 void orr_json_text(struct orr_json_writer *writer, const char *text) {

@@ -24,8 +24,8 @@
 
 #include "trace/output.h"
 
-/* Most bytes that one call of orr_json_reserve may ask for, and the least size of a buffer. */
-enum { ORR_JSON_RESERVE_MAX = 1024, ORR_JSON_NUMBER_MAX = 32 };
+/* Room that orr_json_reserve and orr_json_put_text leave, and the least size of a buffer. */
+enum { ORR_JSON_ROOM = 1024, ORR_JSON_BUFFER_MIN = 2 * ORR_JSON_ROOM };
 
 struct orr_json_writer {
     char *cursor, *limit; /* room */
@@ -34,7 +34,7 @@ struct orr_json_writer {
     struct orr_output *output;
 };
 
-/* Starts writing to `output` through `buffer` (at least ORR_JSON_RESERVE_MAX bytes); both are
+/* Starts writing to `output` through `buffer` (at least ORR_JSON_BUFFER_MIN bytes); both are
  * borrowed until the last flush. */
 void orr_json_start(struct orr_json_writer *writer, struct orr_output *output, char *buffer,
                     size_t size);
@@ -47,28 +47,10 @@ static inline uint64_t orr_json_size(const struct orr_json_writer *writer) {
     return writer->flushed + (uint64_t)(writer->cursor - writer->buffer);
 }
 
-/* The cursor, with room for `size` <= ORR_JSON_RESERVE_MAX bytes behind it. Write there with the
- * orr_json_put functions and set writer->cursor to the end of what was written. */
-static inline char *orr_json_reserve(struct orr_json_writer *writer, size_t size) {
-    if ((size_t)(writer->limit - writer->cursor) < size) {
-        orr_json_flush(writer);
-    }
-    return writer->cursor;
-}
+/* ---------------------------------------------------------------------------------------------- */
+/* Any amount, checked */
 
 /* Bytes as they are. */
-static inline char *orr_json_put(char *at, const char *bytes, size_t size) {
-    memcpy(at, bytes, size);
-    return at + size;
-}
-
-/* An integer: at most 20 bytes. */
-char *orr_json_put_u64(char *at, uint64_t value);
-
-/* Nanoseconds >= 0 as microseconds with three decimals: at most 21 bytes. */
-char *orr_json_put_time(char *at, int64_t time_ns);
-
-/* Any number of bytes as they are. */
 void orr_json_bytes(struct orr_json_writer *writer, const char *bytes, size_t size);
 
 #define ORR_JSON_LITERAL(writer, text) orr_json_bytes(writer, "" text, sizeof(text) - 1)
@@ -87,5 +69,46 @@ void orr_json_i64(struct orr_json_writer *writer, int64_t value);
 /* A finite double: as an integer if it is one below 2^53, else with 16 digits after the point and
  * an exponent. */
 void orr_json_double(struct orr_json_writer *writer, double value);
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Into room that was reserved: for the lines that a file has millions of
+ *
+ *     char *at = orr_json_reserve(&writer);
+ *     at = ORR_JSON_PUT(at, "{\"ts\":");
+ *     at = orr_json_put_time(at, 26007);
+ *     writer.cursor = at; */
+
+/* `at`, a cursor of this writer, with ORR_JSON_ROOM bytes of room behind it. */
+static inline char *orr_json_more(struct orr_json_writer *writer, char *at) {
+    if (writer->limit - at < ORR_JSON_ROOM) {
+        writer->cursor = at;
+        orr_json_flush(writer);
+        at = writer->cursor;
+    }
+    return at;
+}
+
+/* The writer's cursor, with room; what is put there is written once writer->cursor is behind it. */
+static inline char *orr_json_reserve(struct orr_json_writer *writer) {
+    return orr_json_more(writer, writer->cursor);
+}
+
+/* Bytes as they are; with a literal the copy is an instruction or two. */
+static inline char *orr_json_put(char *at, const char *bytes, size_t size) {
+    memcpy(at, bytes, size);
+    return at + size;
+}
+
+#define ORR_JSON_PUT(at, text) orr_json_put(at, "" text, sizeof(text) - 1)
+
+/* The digits of an integer: at most 20 bytes (it may write a few more behind them). */
+char *orr_json_put_u64(char *at, uint64_t value);
+
+/* Nanoseconds >= 0 as microseconds with three decimals: at most 21 bytes, likewise. */
+char *orr_json_put_time(char *at, int64_t time_ns);
+
+/* The inside of a string, as orr_json_text, of any length: needs its own room only, and leaves
+ * ORR_JSON_ROOM bytes behind what it returns. */
+char *orr_json_put_text(struct orr_json_writer *writer, char *at, const char *text);
 
 #endif

@@ -8,8 +8,6 @@
 
 enum { BUFFER_BYTES = 1 << 18 };
 
-#define PUT(at, text) orr_json_put(at, "" text, sizeof(text) - 1)
-
 static const char file_start[] = "{\"displayTimeUnit\":\"ns\",\"metadata\":{";
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -37,34 +35,32 @@ static int compare_keys(const void *context, uint32_t a, uint32_t b) {
 static enum orr_status write_meta(struct orr__export *export, struct orr_json_writer *writer) {
     const struct orr_timeline_meta *meta = export->timeline->meta;
     size_t count = export->timeline->meta_count;
-    struct orr__sort_key *keys;
-    bool *repeated;
-    if (orr__export_alloc(export, &keys, 2 * count, sizeof *keys) != ORR_OK) {
-        return ORR_NO_MEMORY;
+    bool *written;
+    enum orr_status status = orr__export_keys(export, count);
+    status =
+        status == ORR_OK ? orr__export_alloc(export, &written, count, sizeof *written) : status;
+    if (status != ORR_OK) {
+        return status;
     }
-    if (orr__export_alloc(export, &repeated, count, sizeof *repeated) != ORR_OK) {
-        orr_memory_free(export->memory, keys);
-        return ORR_NO_MEMORY;
-    }
+    struct orr__sort_key *keys = export->keys;
     for (size_t i = 0; i < count; i++) {
         keys[i] = (struct orr__sort_key){.key = 0, .index = (uint32_t)i};
     }
-    orr__sort_ties(keys, keys + count, count, compare_keys, meta);
-    for (size_t i = 1; i < count; i++) {
-        repeated[keys[i].index] = compare_keys(meta, keys[i - 1].index, keys[i].index) == 0;
+    orr__sort_ties(keys, export->scratch, count, compare_keys, meta);
+    for (size_t i = 0; i < count; i++) {
+        bool first = i == 0 || compare_keys(meta, keys[i - 1].index, keys[i].index) != 0;
+        written[keys[i].index] = first && key_is_allowed(meta[keys[i].index].key);
     }
     for (size_t i = 0; i < count; i++) {
-        if (repeated[i] || !key_is_allowed(meta[i].key)) {
-            continue;
+        if (written[i]) {
+            ORR_JSON_LITERAL(writer, "\"");
+            orr_json_text(writer, meta[i].key);
+            ORR_JSON_LITERAL(writer, "\":\"");
+            orr_json_text(writer, meta[i].value);
+            ORR_JSON_LITERAL(writer, "\",");
         }
-        ORR_JSON_LITERAL(writer, "\"");
-        orr_json_text(writer, meta[i].key);
-        ORR_JSON_LITERAL(writer, "\":\"");
-        orr_json_text(writer, meta[i].value);
-        ORR_JSON_LITERAL(writer, "\",");
     }
-    orr_memory_free(export->memory, repeated);
-    orr_memory_free(export->memory, keys);
+    orr_memory_free(export->memory, written);
     return ORR_OK;
 }
 
@@ -99,17 +95,15 @@ static enum orr_status write_head(struct orr__export *export, struct orr_json_wr
 /* ---------------------------------------------------------------------------------------------- */
 /* Names of processes and threads */
 
-static void start_line(struct orr__export *export, struct orr_json_writer *writer) {
-    if (export->counts.events++ == 0) {
-        ORR_JSON_LITERAL(writer, "\n");
-    } else {
-        ORR_JSON_LITERAL(writer, ",\n");
-    }
+/* Ends the line before; returns the cursor, with room. */
+static char *start_line(struct orr__export *export, struct orr_json_writer *writer) {
+    char *at = orr_json_reserve(writer);
+    return export->counts.events++ == 0 ? ORR_JSON_PUT(at, "\n") : ORR_JSON_PUT(at, ",\n");
 }
 
 static void start_naming(struct orr__export *export, struct orr_json_writer *writer, uint32_t pid,
                          uint32_t tid, const char *what) {
-    start_line(export, writer);
+    writer->cursor = start_line(export, writer);
     ORR_JSON_LITERAL(writer, "{\"ph\":\"M\",\"pid\":");
     orr_json_u64(writer, pid);
     ORR_JSON_LITERAL(writer, ",\"tid\":");
@@ -224,16 +218,15 @@ static void write_arrow_end(struct orr__export *export, struct orr_json_writer *
     const struct orr__arrow *arrow = &export->arrows[index];
     const struct orr__slice *slice = &export->slices[is_source ? arrow->src : arrow->dst];
     const struct literal *end = &arrow_ends[arrow->kind];
-    start_line(export, writer);
-    char *at = orr_json_reserve(writer, 256);
-    at = is_source ? PUT(at, "{\"ph\":\"s\",\"pid\":")
-                   : PUT(at, "{\"ph\":\"f\",\"bp\":\"e\",\"pid\":");
+    char *at = start_line(export, writer);
+    at = is_source ? ORR_JSON_PUT(at, "{\"ph\":\"s\",\"pid\":")
+                   : ORR_JSON_PUT(at, "{\"ph\":\"f\",\"bp\":\"e\",\"pid\":");
     at = orr_json_put_u64(at, slice->pid);
-    at = PUT(at, ",\"tid\":");
+    at = ORR_JSON_PUT(at, ",\"tid\":");
     at = orr_json_put_u64(at, slice->tid);
-    at = PUT(at, ",\"ts\":");
+    at = ORR_JSON_PUT(at, ",\"ts\":");
     at = orr_json_put_time(at, slice->start_ns);
-    at = PUT(at, ",\"id\":");
+    at = ORR_JSON_PUT(at, ",\"id\":");
     at = orr_json_put_u64(at, index + 1);
     writer->cursor = orr_json_put(at, end->text, end->size);
 }
@@ -241,13 +234,12 @@ static void write_arrow_end(struct orr__export *export, struct orr_json_writer *
 static void write_counter(struct orr__export *export, struct orr_json_writer *writer,
                           const struct orr_timeline_counter *counter) {
     size_t device = orr__device_index(export->timeline, counter->device);
-    start_line(export, writer);
-    char *at = orr_json_reserve(writer, 256);
-    at = PUT(at, "{\"ph\":\"C\",\"pid\":");
+    char *at = start_line(export, writer);
+    at = ORR_JSON_PUT(at, "{\"ph\":\"C\",\"pid\":");
     at = orr_json_put_u64(at, orr__device_pid(export, device));
-    at = PUT(at, ",\"ts\":");
+    at = ORR_JSON_PUT(at, ",\"ts\":");
     at = orr_json_put_time(at, counter->ts_ns - export->t0_ns);
-    writer->cursor = PUT(at, ",\"name\":\"");
+    writer->cursor = ORR_JSON_PUT(at, ",\"name\":\"");
     orr_json_text(writer, orr__counter_name(counter));
     ORR_JSON_LITERAL(writer, "\",\"args\":{\"value\":");
     orr_json_double(writer, counter->value);
@@ -289,8 +281,8 @@ static void write_events(struct orr__export *export, struct orr_json_writer *wri
     while (next_time(export, &at, &now_ns) && !orr_output_failed(writer->output)) {
         for (; at.slice < export->slice_count && export->slices[at.slice].start_ns == now_ns;
              at.slice++) {
-            start_line(export, writer);
-            orr__perfetto_slice(export, writer, &export->slices[at.slice]);
+            writer->cursor = orr__perfetto_slice(export, writer, start_line(export, writer),
+                                                 &export->slices[at.slice]);
         }
         for (; at.source < export->arrow_count && source_ns(export, at.source) == now_ns;
              at.source++) {
@@ -341,7 +333,7 @@ static void free_export(struct orr__export *export) {
         export->lanes,        export->stream_lane,   export->device_lane,   export->items,
         export->slices,       export->enqueue_slice, export->command_slice, export->resume_slice,
         export->synced_slice, export->collective_of, export->arrows,        export->arrow_by_end,
-        export->counters,
+        export->counters,     export->keys,
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         orr_memory_free(memory, blocks[i]);

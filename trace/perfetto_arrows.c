@@ -105,40 +105,44 @@ static int compare_arrows(const void *context, uint32_t a_index, uint32_t b_inde
     return (a->src_cmd > b->src_cmd) - (a->src_cmd < b->src_cmd);
 }
 
-/* Puts the arrows in order of (source's start, ties) and makes their order by end. */
-static enum orr_status sort_arrows(struct orr__export *export, struct orr__sort_key *keys) {
+/* Puts the arrows in order of their ids. */
+static enum orr_status sort_arrows(struct orr__export *export) {
     size_t count = export->arrow_count;
-    for (size_t i = 0; i < count; i++) {
-        keys[i].key = (uint64_t) export->slices[export->arrows[i].src].start_ns;
-        keys[i].index = (uint32_t)i;
-    }
-    orr__sort_keys(keys, keys + count, count);
-    orr__sort_ties(keys, keys + count, count, compare_arrows, export);
     struct orr__arrow *sorted;
     enum orr_status status = orr__export_alloc(export, &sorted, count, sizeof *sorted);
     if (status != ORR_OK) {
         return status;
     }
     for (size_t i = 0; i < count; i++) {
-        sorted[i] = export->arrows[keys[i].index];
+        export->keys[i].key = (uint64_t) export->slices[export->arrows[i].src].start_ns;
+        export->keys[i].index = (uint32_t)i;
+    }
+    orr__sort_keys(export->keys, export->scratch, count);
+    orr__sort_ties(export->keys, export->scratch, count, compare_arrows, export);
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = export->arrows[export->keys[i].index];
     }
     orr_memory_free(export->memory, export->arrows);
     export->arrows = sorted;
-    for (size_t i = 0; i < count; i++) {
-        keys[i].key = (uint64_t) export->slices[sorted[i].dst].start_ns;
-        keys[i].index = (uint32_t)i;
-    }
-    orr__sort_keys(keys, keys + count, count);
-    for (size_t i = 0; i < count; i++) {
-        export->arrow_by_end[i] = keys[i].index;
-    }
     return ORR_OK;
+}
+
+/* The order of their ends; equal times stay in order of ids. */
+static void sort_ends(struct orr__export *export) {
+    size_t count = export->arrow_count;
+    for (size_t i = 0; i < count; i++) {
+        export->keys[i].key = (uint64_t) export->slices[export->arrows[i].dst].start_ns;
+        export->keys[i].index = (uint32_t)i;
+    }
+    orr__sort_keys(export->keys, export->scratch, count);
+    for (size_t i = 0; i < count; i++) {
+        export->arrow_by_end[i] = export->keys[i].index;
+    }
 }
 
 enum orr_status orr__perfetto_arrows(struct orr__export *export) {
     const struct orr_timeline *timeline = export->timeline;
     size_t most = timeline->command_count + timeline->edge_count + timeline->sync_count;
-    struct orr__sort_key *keys = NULL;
     enum orr_status status =
         orr__export_alloc(export, &export->arrows, most, sizeof *export->arrows);
     if (status != ORR_OK) {
@@ -149,11 +153,11 @@ enum orr_status orr__perfetto_arrows(struct orr__export *export) {
     assert(count <= most);
     export->counts.arrows = count;
     status = orr__export_alloc(export, &export->arrow_by_end, count, sizeof *export->arrow_by_end);
+    status = status == ORR_OK ? orr__export_keys(export, count) : status;
+    status = status == ORR_OK ? sort_arrows(export) : status;
     if (status == ORR_OK) {
-        status = orr__export_alloc(export, &keys, 2 * count, sizeof *keys);
+        sort_ends(export);
     }
-    status = status == ORR_OK ? sort_arrows(export, keys) : status;
-    orr_memory_free(export->memory, keys);
     return status;
 }
 
@@ -192,10 +196,10 @@ static bool is_drawn(const struct orr_timeline *timeline,
            orr__device_index(timeline, counter->device) != ORR__NO_INDEX;
 }
 
-/* Keeps, of the points in keys[0, count), sorted by series and time, the last of each moment where
+/* Keeps, of the points in export->keys[0, count), sorted by series and time, the last of each moment where
  * it differs from the value before. Returns how many. */
-static size_t keep_changes(const struct orr__export *export, struct orr__sort_key *keys,
-                           size_t count) {
+static size_t keep_changes(struct orr__export *export, size_t count) {
+    struct orr__sort_key *keys = export->keys;
     const struct orr_timeline_counter *counters = export->timeline->counters;
     const struct orr_timeline_counter *before = NULL;
     size_t kept = 0;
@@ -213,22 +217,22 @@ static size_t keep_changes(const struct orr__export *export, struct orr__sort_ke
     return kept;
 }
 
-static void sort_counters(struct orr__export *export, struct orr__sort_key *keys,
-                          struct orr__sort_key *scratch) {
+static void sort_counters(struct orr__export *export) {
     const struct orr_timeline *timeline = export->timeline;
+    struct orr__sort_key *keys = export->keys;
     size_t count = 0;
     for (size_t i = 0; i < timeline->counter_count; i++) {
         if (is_drawn(timeline, &timeline->counters[i])) {
             keys[count++] = (struct orr__sort_key){.key = 0, .index = (uint32_t)i};
         }
     }
-    orr__sort_ties(keys, scratch, count, compare_points, timeline->counters);
-    count = keep_changes(export, keys, count);
+    orr__sort_ties(keys, export->scratch, count, compare_points, timeline->counters);
+    count = keep_changes(export, count);
     for (size_t i = 0; i < count; i++) {
         keys[i].key = (uint64_t)(timeline->counters[keys[i].index].ts_ns - export->t0_ns);
     }
-    orr__sort_keys(keys, scratch, count);
-    orr__sort_ties(keys, scratch, count, compare_names, timeline->counters);
+    orr__sort_keys(keys, export->scratch, count);
+    orr__sort_ties(keys, export->scratch, count, compare_names, timeline->counters);
     for (size_t i = 0; i < count; i++) {
         export->counters[i] = keys[i].index;
     }
@@ -238,15 +242,11 @@ static void sort_counters(struct orr__export *export, struct orr__sort_key *keys
 
 enum orr_status orr__perfetto_counters(struct orr__export *export) {
     size_t count = export->timeline->counter_count;
-    struct orr__sort_key *keys;
     enum orr_status status =
         orr__export_alloc(export, &export->counters, count, sizeof *export->counters);
+    status = status == ORR_OK ? orr__export_keys(export, count) : status;
     if (status == ORR_OK) {
-        status = orr__export_alloc(export, &keys, 2 * count, sizeof *keys);
-    }
-    if (status == ORR_OK) {
-        sort_counters(export, keys, keys + count);
-        orr_memory_free(export->memory, keys);
+        sort_counters(export);
     }
     return status;
 }

@@ -63,7 +63,7 @@ enum orr__item_kind {
 struct orr__item {
     int64_t start_ns, end_ns; /* end >= start */
     uint64_t order;           /* among equal ones: id of the command, or of the finding */
-    uint32_t lane : 28, kind : 4;
+    uint32_t lane : 28, kind : 3, graph : 1; /* graph: a command that covers others */
     uint32_t index;
 };
 
@@ -120,6 +120,9 @@ struct orr__export {
     uint32_t *counters; /* counters to write, in order of (ts, device, name) */
     size_t counter_count;
 
+    struct orr__sort_key *keys, *scratch; /* one block, for whatever is being sorted */
+    size_t key_capacity;
+
     struct orr_perfetto_counts counts;
 };
 
@@ -133,9 +136,10 @@ enum orr_status orr__perfetto_layout(struct orr__export *export) ORR_MUST_CHECK;
 enum orr_status orr__perfetto_arrows(struct orr__export *export) ORR_MUST_CHECK;
 enum orr_status orr__perfetto_counters(struct orr__export *export) ORR_MUST_CHECK;
 
-/* Writes one event X without what ends the line. */
-void orr__perfetto_slice(const struct orr__export *export, struct orr_json_writer *writer,
-                         const struct orr__slice *slice);
+/* Puts one event X at `at`, a cursor of the writer with ORR_JSON_ROOM bytes of room less 8, without
+ * what ends the line; returns the end. */
+char *orr__perfetto_slice(const struct orr__export *export, struct orr_json_writer *writer,
+                          char *at, const struct orr__slice *slice);
 
 /* The pid of a device, by index. */
 uint32_t orr__device_pid(const struct orr__export *export, size_t device);
@@ -149,8 +153,12 @@ size_t orr__device_index(const struct orr_timeline *timeline, uint32_t id);
 size_t orr__stream_index(const struct orr_timeline *timeline, uint32_t id);
 size_t orr__host_index(const struct orr_timeline *timeline, uint32_t id);
 
-/* `count` zeroed entries of `size` bytes, or ORR_NO_MEMORY with a text; never NULL on success. */
+/* `count` entries of `size` bytes, not zeroed, or ORR_NO_MEMORY with a text; never NULL on
+ * success. *out_block is a pointer of any type. */
 enum orr_status orr__export_alloc(const struct orr__export *export, void *out_block, size_t count,
                                   size_t size) ORR_MUST_CHECK;
+
+/* Makes export->keys and export->scratch hold `count` entries each; what was in them is lost. */
+enum orr_status orr__export_keys(struct orr__export *export, size_t count) ORR_MUST_CHECK;
 
 #endif

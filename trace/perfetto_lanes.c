@@ -27,12 +27,31 @@ size_t orr__host_index(const struct orr_timeline *timeline, uint32_t id) {
 
 enum orr_status orr__export_alloc(const struct orr__export *export, void *out_block, size_t count,
                                   size_t size) {
-    void *block = count <= SIZE_MAX / size ? orr_memory_alloc(export->memory, count * size) : NULL;
+    void *block = NULL;
+    if (count <= SIZE_MAX / size) {
+        block = orr_memory_resize(export->memory, NULL, count * size);
+    }
     memcpy(out_block, &block, sizeof block);
     if (!block) {
         return orr_error_set(export->error, ORR_NO_MEMORY, "%s: out of memory", export->path);
     }
     return ORR_OK;
+}
+
+enum orr_status orr__export_keys(struct orr__export *export, size_t count) {
+    if (count <= export->key_capacity) {
+        return ORR_OK;
+    }
+    orr_memory_free(export->memory, export->keys);
+    export->keys = NULL;
+    export->key_capacity = 0;
+    enum orr_status status =
+        orr__export_alloc(export, &export->keys, 2 * count, sizeof *export->keys);
+    if (status == ORR_OK) {
+        export->scratch = export->keys + count;
+        export->key_capacity = count;
+    }
+    return status;
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -149,17 +168,18 @@ static int compare_lane_names(const void *context, uint32_t a, uint32_t b) {
 /* Marks lanes whose name is reserved or is that of another lane of the same process, as written. */
 static enum orr_status find_ambiguous(struct orr__export *export) {
     size_t count = export->lane_count;
-    struct orr__sort_key *keys;
-    if (orr__export_alloc(export, &keys, 2 * count, sizeof *keys) != ORR_OK) {
+    if (orr__export_keys(export, count) != ORR_OK) {
         return ORR_NO_MEMORY;
     }
+    struct orr__sort_key *keys = export->keys;
     for (size_t i = 0; i < count; i++) {
         struct orr__lane *lane = &export->lanes[i];
         lane->ambiguous = !is_ours(lane) && is_reserved(lane->name);
-        keys[i] = (struct orr__sort_key){.key = lane->pid, .index = (uint32_t)i};
+        keys[i].key = lane->pid;
+        keys[i].index = (uint32_t)i;
     }
-    orr__sort_keys(keys, keys + count, count);
-    orr__sort_ties(keys, keys + count, count, compare_lane_names, export->lanes);
+    orr__sort_keys(keys, export->scratch, count);
+    orr__sort_ties(keys, export->scratch, count, compare_lane_names, export->lanes);
     for (size_t i = 1; i < count; i++) {
         uint32_t a = keys[i - 1].index, b = keys[i].index;
         if (keys[i - 1].key == keys[i].key && compare_lane_names(export->lanes, a, b) == 0) {
@@ -167,7 +187,6 @@ static enum orr_status find_ambiguous(struct orr__export *export) {
             export->lanes[b].ambiguous = !is_ours(&export->lanes[b]);
         }
     }
-    orr_memory_free(export->memory, keys);
     return ORR_OK;
 }
 
@@ -232,39 +251,38 @@ static enum orr_status add_device(struct orr__export *export, size_t device,
     return ORR_OK;
 }
 
-/* Streams by device; those without one get no lane. */
-static size_t sort_streams(struct orr__export *export, struct orr__sort_key *keys) {
+/* Sorts the streams by device into export->keys; those without one get no lane. Returns how many
+ * have one. */
+static size_t sort_streams(struct orr__export *export) {
     const struct orr_timeline *timeline = export->timeline;
     size_t count = 0;
     for (size_t i = 0; i < timeline->stream_count; i++) {
         size_t device = orr__device_index(timeline, timeline->streams[i].device);
         export->stream_lane[i] = ORR__NO_SLICE;
         if (device != ORR__NO_INDEX) {
-            keys[count++] = (struct orr__sort_key){.key = device, .index = (uint32_t)i};
+            export->keys[count].key = device;
+            export->keys[count++].index = (uint32_t)i;
         }
     }
-    orr__sort_keys(keys, keys + timeline->stream_count, count);
+    orr__sort_keys(export->keys, export->scratch, count);
     return count;
 }
 
 static enum orr_status add_devices(struct orr__export *export) {
     const struct orr_timeline *timeline = export->timeline;
-    struct orr__sort_key *keys;
-    enum orr_status status =
-        orr__export_alloc(export, &keys, 2 * timeline->stream_count, sizeof *keys);
+    enum orr_status status = orr__export_keys(export, timeline->stream_count);
     if (status != ORR_OK) {
         return status;
     }
-    size_t count = sort_streams(export, keys), begin = 0;
+    size_t count = sort_streams(export), begin = 0;
     for (size_t device = 0; device < timeline->device_count && status == ORR_OK; device++) {
         size_t end = begin;
-        while (end < count && keys[end].key == device) {
+        while (end < count && export->keys[end].key == device) {
             end++;
         }
-        status = add_device(export, device, keys + begin, end - begin);
+        status = add_device(export, device, export->keys + begin, end - begin);
         begin = end;
     }
-    orr_memory_free(export->memory, keys);
     return status;
 }
 

@@ -1,6 +1,7 @@
 #include "trace/perfetto_internal.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Items */
@@ -26,7 +27,7 @@ static void add_item(struct orr__export *export, enum orr__item_kind kind, size_
         .end_ns = end_ns,
         .order = order,
         .lane = lane & ((1u << 28) - 1),
-        .kind = (unsigned)kind & 15u,
+        .kind = (unsigned)kind & 7u,
         .index = (uint32_t)index,
     };
 }
@@ -59,6 +60,7 @@ static void add_command(struct orr__export *export, size_t index) {
     int64_t start_ns = relative(export, command->start_ns);
     int64_t end_ns = end_or_last(export, command->start_ns, command->finish_ns);
     add_item(export, ORR__ITEM_COMMAND, index, lane, command->id, start_ns, end_ns);
+    export->items[export->item_count - 1].graph = command->kind == ORR_COMMAND_GRAPH;
     if (command->kind == ORR_COMMAND_WAIT && command->finish_ns != ORR_TIME_NONE &&
         end_ns > start_ns) {
         add_item(export, ORR__ITEM_RESUME, index, lane, command->id, end_ns, end_ns);
@@ -179,27 +181,26 @@ static int compare_items(const void *context, uint32_t a_index, uint32_t b_index
 
 static enum orr_status sort_items(struct orr__export *export) {
     size_t count = export->item_count;
-    struct orr__sort_key *keys;
     struct orr__item *sorted;
-    if (orr__export_alloc(export, &keys, 2 * count, sizeof *keys) != ORR_OK) {
-        return ORR_NO_MEMORY;
+    enum orr_status status = orr__export_keys(export, count);
+    if (status == ORR_OK) {
+        status = orr__export_alloc(export, &sorted, count, sizeof *sorted);
+    }
+    if (status != ORR_OK) {
+        return status;
     }
     for (size_t i = 0; i < count; i++) {
-        keys[i].key = (uint64_t) export->items[i].start_ns;
-        keys[i].index = (uint32_t)i;
+        export->keys[i].key = (uint64_t) export->items[i].start_ns;
+        export->keys[i].index = (uint32_t)i;
     }
-    orr__sort_keys(keys, keys + count, count);
-    orr__sort_ties(keys, keys + count, count, compare_items, export->items);
-    enum orr_status status = orr__export_alloc(export, &sorted, count, sizeof *sorted);
-    if (status == ORR_OK) {
-        for (size_t i = 0; i < count; i++) {
-            sorted[i] = export->items[keys[i].index];
-        }
-        orr_memory_free(export->memory, export->items);
-        export->items = sorted;
+    orr__sort_keys(export->keys, export->scratch, count);
+    orr__sort_ties(export->keys, export->scratch, count, compare_items, export->items);
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = export->items[export->keys[i].index];
     }
-    orr_memory_free(export->memory, keys);
-    return status;
+    orr_memory_free(export->memory, export->items);
+    export->items = sorted;
+    return ORR_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -264,8 +265,7 @@ static enum orr_status take_overlap(struct orr__export *export, struct orr__lane
 static enum orr_status place(struct orr__export *export, size_t first, size_t count) {
     const struct orr__item *item = &export->items[first];
     struct orr__lane *lane = &export->lanes[item->lane];
-    bool graph = item->kind == ORR__ITEM_COMMAND &&
-                 export->timeline->commands[item->index].kind == ORR_COMMAND_GRAPH;
+    bool graph = item->graph;
     int64_t *end_ns = graph ? &lane->graphs_end_ns : &lane->end_ns;
     uint32_t tid = graph ? lane->tid + ORR__GRAPHS_TID : lane->tid;
     assert(item->end_ns > item->start_ns);
@@ -392,9 +392,14 @@ static enum orr_status find_collectives(struct orr__export *export) {
     if (timeline->collective_member_count == 0) {
         return ORR_OK;
     }
-    enum orr_status status = orr__export_alloc(
-        export, &export->collective_of, timeline->command_count, sizeof *export->collective_of);
-    for (size_t i = timeline->collective_member_count; status == ORR_OK && i-- > 0;) {
+    size_t commands = timeline->command_count;
+    enum orr_status status =
+        orr__export_alloc(export, &export->collective_of, commands, sizeof *export->collective_of);
+    if (status != ORR_OK) {
+        return status;
+    }
+    memset(export->collective_of, 0, commands * sizeof *export->collective_of);
+    for (size_t i = timeline->collective_member_count; i-- > 0;) {
         const struct orr_timeline_collective_member *member = &timeline->collective_members[i];
         size_t cmd = orr__command_index(timeline, member->cmd);
         const struct orr_timeline_collective *collective =
@@ -403,7 +408,7 @@ static enum orr_status find_collectives(struct orr__export *export) {
             export->collective_of[cmd] = (uint32_t)(collective - timeline->collectives) + 1;
         }
     }
-    return status;
+    return ORR_OK;
 }
 
 enum orr_status orr__perfetto_layout(struct orr__export *export) {
