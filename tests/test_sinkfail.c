@@ -21,8 +21,6 @@
 #include <cmocka.h>
 
 #include "tests/trace_support.h"
-#include "trace/sqlite_sink.h"
-#include "trace/timeline.h"
 
 /* -- A file system that fails ------------------------------------------------------------------ */
 
@@ -169,38 +167,20 @@ static int shim_unregister(void **state) {
 
 enum { COMMANDS = 12000 };
 
-struct fixture {
-    struct trace_memory memory;
-    struct orr_names *names;
-    struct orr_error error;
-    char folder[PATH_MAX], path[PATH_MAX];
-};
-
 static int set_up(void **state) {
-    struct fixture *f = calloc(1, sizeof *f);
-    assert_non_null(f);
-    trace_memory_init(&f->memory, 0);
-    assert_int_equal(orr_names_create(&f->memory.table, &f->names), ORR_OK);
-    trace_folder_create(f->folder);
-    trace_path(f->path, f->folder, "run.db");
     shim_reset();
-    *state = f;
-    return 0;
+    return trace_set_up(state);
 }
 
 static int tear_down(void **state) {
-    struct fixture *f = *state;
     shim_reset();
-    orr_names_destroy(&f->names);
-    assert_int_equal(f->memory.live, 0);
-    trace_folder_remove(f->folder);
-    free(f);
-    return 0;
+    return trace_tear_down(state);
 }
 
 /* Opens, writes COMMANDS commands and closes; returns the first status that isn't ORR_OK. *opened
  * says how far it came. */
-static enum orr_status write_trace(struct fixture *f, enum orr_sqlite_mode mode, bool *opened) {
+static enum orr_status write_trace(struct trace_fixture *f, enum orr_sqlite_mode mode,
+                                   bool *opened) {
     struct orr_sqlite_options options = {.mode = mode, .vfs = "shim", .busy_ms = 20};
     struct orr_sink *sink;
     orr_error_clear(&f->error);
@@ -224,7 +204,7 @@ static enum orr_status write_trace(struct fixture *f, enum orr_sqlite_mode mode,
     return close_status;
 }
 
-static void expect_error(struct fixture *f, enum orr_status status, const char *text) {
+static void expect_error(struct trace_fixture *f, enum orr_status status, const char *text) {
     assert_int_equal(f->error.status, status);
     if (!strstr(f->error.text, text) || !strstr(f->error.text, f->path))
         fail_msg("'%s' does not say '%s' and the path", f->error.text, text);
@@ -232,7 +212,7 @@ static void expect_error(struct fixture *f, enum orr_status status, const char *
 
 /* What a failed run leaves: a readable trace with the first so many commands, or nothing. Returns
  * their number; -1 if there is no file. */
-static int64_t check_left_over(struct fixture *f) {
+static int64_t check_left_over(struct trace_fixture *f) {
     struct stat info;
     if (stat(f->path, &info) != 0)
         return -1;
@@ -255,7 +235,7 @@ static int64_t check_left_over(struct fixture *f) {
 }
 
 static void nothing_fails_without_a_failure(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     for (int mode = ORR_SQLITE_INLINE; mode <= ORR_SQLITE_WAIT; mode++) {
         bool opened;
         assert_int_equal(write_trace(f, (enum orr_sqlite_mode)mode, &opened), ORR_OK);
@@ -266,7 +246,7 @@ static void nothing_fails_without_a_failure(void **state) {
 /* -- Disk -------------------------------------------------------------------------------------- */
 
 static void full_disk_ends_the_trace_and_keeps_what_was_committed(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     int64_t most = 0;
     bool whole = false;
     for (long long full_after = 0; !whole; full_after += 23011) {
@@ -289,7 +269,7 @@ static void full_disk_ends_the_trace_and_keeps_what_was_committed(void **state) 
 }
 
 static void failed_and_short_writes_end_the_trace(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     bool whole = false;
     for (long long write = 0; !whole; write += 1 + write / 16) {
         bool opened;
@@ -307,7 +287,7 @@ static void failed_and_short_writes_end_the_trace(void **state) {
 
 /* The journal can't be emptied: the commit fails, and what follows it. */
 static void a_journal_that_cannot_be_emptied_is_a_failure(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     struct orr_sqlite_options options = {.vfs = "shim"};
     struct orr_sink *sink;
     assert_int_equal(orr_sqlite_sink_open(f->path, &options, &f->memory.table, &sink, &f->error),
@@ -331,7 +311,7 @@ static void a_journal_that_cannot_be_emptied_is_a_failure(void **state) {
 
 /* Without the shim: the kernel refuses to let files grow. */
 static void a_real_limit_on_file_size_is_reported(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     struct rlimit before, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = before;
@@ -352,7 +332,7 @@ static void a_real_limit_on_file_size_is_reported(void **state) {
 /* -- Locks and permissions --------------------------------------------------------------------- */
 
 static void a_lock_that_is_never_granted_ends_the_trace(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     struct orr_sqlite_options options = {.vfs = "shim", .busy_ms = 20};
     struct orr_sink *sink;
     assert_int_equal(orr_sqlite_sink_open(f->path, &options, &f->memory.table, &sink, &f->error),
@@ -374,7 +354,7 @@ static void a_lock_that_is_never_granted_ends_the_trace(void **state) {
 }
 
 static void busy_at_the_start_leaves_nothing_behind(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     bool opened;
     shim.busy = true;
     assert_int_equal(write_trace(f, ORR_SQLITE_INLINE, &opened), ORR_IO);
@@ -383,7 +363,7 @@ static void busy_at_the_start_leaves_nothing_behind(void **state) {
 }
 
 static void a_reader_delays_the_writer_and_is_not_disturbed(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     struct orr_sqlite_options options = {.mode = ORR_SQLITE_INLINE, .busy_ms = 20};
     struct orr_sink *sink;
     assert_int_equal(orr_sqlite_sink_open(f->path, &options, &f->memory.table, &sink, &f->error),
@@ -406,7 +386,7 @@ static void a_reader_delays_the_writer_and_is_not_disturbed(void **state) {
 
 /* Root may write into any folder, so it steps back for a moment. */
 static void read_only_folder_is_reported_with_its_path(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     enum { NOBODY = 65534 };
     bool opened, root = geteuid() == 0;
     chmod(f->folder, 0555);
@@ -422,7 +402,7 @@ static void read_only_folder_is_reported_with_its_path(void **state) {
 
 /* Root may write everywhere but into what isn't a real file system. */
 static void folder_without_files_is_reported_with_its_path(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     struct orr_sink *sink;
     snprintf(f->path, sizeof f->path, "/proc/self/run.db");
     assert_int_equal(orr_sqlite_sink_open(f->path, NULL, &f->memory.table, &sink, &f->error),
@@ -433,7 +413,7 @@ static void folder_without_files_is_reported_with_its_path(void **state) {
 /* -- Memory ------------------------------------------------------------------------------------ */
 
 static void sink_survives_every_failing_allocation(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     for (int mode = ORR_SQLITE_INLINE; mode <= ORR_SQLITE_DROP; mode++) {
         bool opened = false;
         for (size_t fail_at = 1; !opened; fail_at++) {
@@ -452,7 +432,7 @@ static void sink_survives_every_failing_allocation(void **state) {
 }
 
 static void reader_survives_every_failing_allocation(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     struct orr_sink *sink;
     assert_int_equal(orr_sqlite_sink_open(f->path, NULL, &f->memory.table, &sink, &f->error),
                      ORR_OK);
@@ -480,7 +460,7 @@ static void reader_survives_every_failing_allocation(void **state) {
 }
 
 static void memory_sinks_survive_every_failing_allocation(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     for (size_t fail_at = 1; fail_at <= 8; fail_at++) {
         size_t live = f->memory.live;
         struct orr_record_memory *store;

@@ -1,96 +1,20 @@
 /* Records through the sinks, into a database, and back as a timeline. */
 #include <math.h>
-#include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tests/trace_support.h"
-#include "trace/ring.h"
-#include "trace/sqlite_sink.h"
-#include "trace/timeline.h"
 #include "trace/timeline_texts.h"
-
-struct fixture {
-    struct trace_memory memory;
-    struct orr_names *names;
-    struct orr_error error;
-    char folder[PATH_MAX], path[PATH_MAX];
-};
-
-static int set_up(void **state) {
-    struct fixture *f = calloc(1, sizeof *f);
-    assert_non_null(f);
-    trace_memory_init(&f->memory, 0);
-    assert_int_equal(orr_names_create(&f->memory.table, &f->names), ORR_OK);
-    trace_folder_create(f->folder);
-    trace_path(f->path, f->folder, "run.db");
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    struct fixture *f = *state;
-    orr_names_destroy(&f->names);
-    assert_int_equal(f->memory.live, 0);
-    trace_folder_remove(f->folder);
-    free(f);
-    return 0;
-}
-
-static struct orr_sink *open_sink(struct fixture *f, const char *path, enum orr_sqlite_mode mode) {
-    struct orr_sqlite_options options = {.mode = mode};
-    struct orr_sink *sink;
-    if (orr_sqlite_sink_open(path, &options, &f->memory.table, &sink, &f->error) != ORR_OK)
-        fail_msg("%s", f->error.text);
-    sink->names = f->names;
-    return sink;
-}
-
-static void close_sink(struct fixture *f, struct orr_sink *sink) {
-    if (sink->close(sink, "ok", &f->error) != ORR_OK)
-        fail_msg("%s", f->error.text);
-}
-
-static struct orr_timeline *read_trace(struct fixture *f, const char *path) {
-    struct orr_timeline *timeline;
-    if (orr_timeline_read(path, &f->memory.table, &timeline, &f->error) != ORR_OK)
-        fail_msg("%s", f->error.text);
-    return timeline;
-}
-
-/* Expects that a file can't be read, with this in the message. */
-static void expect_unreadable(struct fixture *f, const char *path, enum orr_status status,
-                              const char *text) {
-    struct orr_timeline *timeline;
-    orr_error_clear(&f->error);
-    assert_int_equal(orr_timeline_read(path, &f->memory.table, &timeline, &f->error), status);
-    assert_null(timeline);
-    if (!strstr(f->error.text, text) || !strstr(f->error.text, path))
-        fail_msg("'%s' does not say '%s' and the path", f->error.text, text);
-    assert_null(strchr(f->error.text, '\n'));
-    orr_error_clear(&f->error);
-}
-
-static bool exists(const char *path, const char *suffix) {
-    char name[PATH_MAX + 16];
-    snprintf(name, sizeof name, "%s%s", path, suffix);
-    return access(name, F_OK) == 0;
-}
 
 /* -- Memory and null sinks --------------------------------------------------------------------- */
 
 static void memory_sink_keeps_every_record_in_order(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     struct orr_record_memory *store;
     assert_int_equal(orr_record_memory_create(&f->memory.table, &store), ORR_OK);
     struct orr_sink *sink = orr_record_memory_sink(store);
@@ -119,7 +43,7 @@ static void memory_sink_keeps_every_record_in_order(void **state) {
 }
 
 static void null_sink_takes_any_number_of_records(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     struct orr_sink *sink;
     assert_int_equal(orr_null_sink_create(&f->memory.table, &sink), ORR_OK);
     size_t requests = f->memory.requests;
@@ -449,16 +373,16 @@ static void compare_store(const struct orr_record_memory *store, const struct or
 }
 
 static void every_kind_of_record_comes_back_from_the_database(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     uint64_t seed = trace_seed();
     for (uint64_t round = 0; round < 12; round++) {
         struct orr_record_memory *store;
         assert_int_equal(orr_record_memory_create(&f->memory.table, &store), ORR_OK);
         trace_write_random(orr_record_memory_sink(store), f->names, seed + round, round * 97);
-        struct orr_sink *sink = open_sink(f, f->path, (enum orr_sqlite_mode)(round % 2));
+        struct orr_sink *sink = trace_open_sink(f, f->path, (enum orr_sqlite_mode)(round % 2));
         trace_copy(store, sink);
-        close_sink(f, sink);
-        struct orr_timeline *timeline = read_trace(f, f->path);
+        trace_close_sink(f, sink);
+        struct orr_timeline *timeline = trace_read(f, f->path);
         compare_store(store, f->names, timeline);
         assert_string_equal(orr_timeline_meta(timeline, "status"), "ok");
         assert_string_equal(orr_timeline_meta(timeline, "dropped"), "0");
@@ -467,33 +391,33 @@ static void every_kind_of_record_comes_back_from_the_database(void **state) {
         orr_timeline_destroy(&timeline);
         orr_record_memory_destroy(&store);
     }
-    assert_false(exists(f->path, "-journal"));
+    assert_false(trace_exists(f->path, "-journal"));
 }
 
 static void counts_beyond_int64_are_stored_as_its_maximum(void **state) {
-    struct fixture *f = *state;
-    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
+    struct trace_fixture *f = *state;
+    struct orr_sink *sink = trace_open_sink(f, f->path, ORR_SQLITE_INLINE);
     struct orr_record_op op = {
         .header = ORR_RECORD_HEADER(op, OP), .id = 1, .flops = UINT64_MAX, .bytes_read = 7};
     orr_record_push(&sink->writer, &op);
-    close_sink(f, sink);
-    struct orr_timeline *timeline = read_trace(f, f->path);
+    trace_close_sink(f, sink);
+    struct orr_timeline *timeline = trace_read(f, f->path);
     assert_int_equal(timeline->ops[0].flops, INT64_MAX);
     assert_int_equal(timeline->ops[0].bytes_read, 7);
     orr_timeline_destroy(&timeline);
 }
 
 static void counters_may_be_no_number_or_infinite(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     static const double values[] = {0.1, -1e308, (double)INFINITY, (double)NAN};
-    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
+    struct orr_sink *sink = trace_open_sink(f, f->path, ORR_SQLITE_INLINE);
     for (int64_t i = 0; i < 4; i++) {
         struct orr_record_counter counter = {
             .header = ORR_RECORD_HEADER(counter, COUNTER), .ts_ns = i, .value = values[i]};
         orr_record_push(&sink->writer, &counter);
     }
-    close_sink(f, sink);
-    struct orr_timeline *timeline = read_trace(f, f->path);
+    trace_close_sink(f, sink);
+    struct orr_timeline *timeline = trace_read(f, f->path);
     assert_int_equal(timeline->counter_count, 4);
     for (size_t i = 0; i < 3; i++)
         assert_true(timeline->counters[i].value == values[i]);
@@ -502,8 +426,8 @@ static void counters_may_be_no_number_or_infinite(void **state) {
 }
 
 static void an_id_that_is_used_twice_is_named(void **state) {
-    struct fixture *f = *state;
-    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
+    struct trace_fixture *f = *state;
+    struct orr_sink *sink = trace_open_sink(f, f->path, ORR_SQLITE_INLINE);
     trace_write_commands(sink, 1, 5);
     trace_write_commands(sink, 5, 6);
     assert_int_equal(sink->close(sink, "ok", &f->error), ORR_IO);
@@ -513,7 +437,7 @@ static void an_id_that_is_used_twice_is_named(void **state) {
 }
 
 static void lookup_by_id_finds_what_is_there_and_nothing_else(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     struct orr_timeline *timeline;
     assert_int_equal(orr_timeline_create(&f->memory.table, &timeline), ORR_OK);
     assert_null(orr_timeline_command(timeline, 1));
@@ -540,7 +464,7 @@ static void lookup_by_id_finds_what_is_there_and_nothing_else(void **state) {
 }
 
 static void sorting_is_stable_whatever_the_order(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     uint64_t random = trace_seed() * 77 + 1;
     for (int round = 0; round < 300; round++) {
         size_t count = (size_t)(trace_random(&random) % 200);
@@ -569,8 +493,8 @@ static void sorting_is_stable_whatever_the_order(void **state) {
 /* -- The database as others see it ------------------------------------------------------------- */
 
 static void database_has_the_promised_columns(void **state) {
-    struct fixture *f = *state;
-    close_sink(f, open_sink(f, f->path, ORR_SQLITE_INLINE));
+    struct trace_fixture *f = *state;
+    trace_close_sink(f, trace_open_sink(f, f->path, ORR_SQLITE_INLINE));
     static const char *const promised[] = {
         "key, value FROM meta",
         "id, name, kind, physical, profile, mem_bytes, bandwidth FROM device",
@@ -609,8 +533,8 @@ static void database_has_the_promised_columns(void **state) {
 
 /* One row for every word of every list, in the order of the enum, against the C functions. */
 static void views_say_the_same_words_as_the_library(void **state) {
-    struct fixture *f = *state;
-    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
+    struct trace_fixture *f = *state;
+    struct orr_sink *sink = trace_open_sink(f, f->path, ORR_SQLITE_INLINE);
     char expected[600] = "";
     for (uint8_t i = 0; i < ORR_COMMAND_KIND_COUNT; i++) {
         struct orr_record_command r = {.header = ORR_RECORD_HEADER(command, COMMAND), .id = i + 1u};
@@ -639,7 +563,7 @@ static void views_say_the_same_words_as_the_library(void **state) {
         orr_record_push(&sink->writer, &r);
     }
     strcat(expected, "r w rw");
-    close_sink(f, sink);
+    trace_close_sink(f, sink);
     char *text =
         trace_query_text(f->path, "SELECT (SELECT group_concat(kind || '/' || status || '/' || "
                                   "coalesce(dtype, '-') || '/' || unit, ' ') FROM cmd) || ' ' || "
@@ -650,11 +574,11 @@ static void views_say_the_same_words_as_the_library(void **state) {
 }
 
 static void sync_says_what_the_host_waited_for(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     uint32_t compute, event;
     assert_int_equal(orr_names_intern(f->names, "compute", 7, &compute), ORR_OK);
     assert_int_equal(orr_names_intern(f->names, "e1", 2, &event), ORR_OK);
-    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
+    struct orr_sink *sink = trace_open_sink(f, f->path, ORR_SQLITE_INLINE);
     struct orr_record_stream streams[] = {
         {.header = ORR_RECORD_HEADER(stream, STREAM), .id = 4, .device = 2, .name = compute},
         {.header = ORR_RECORD_HEADER(stream, STREAM), .id = 5, .device = 2},
@@ -675,14 +599,14 @@ static void sync_says_what_the_host_waited_for(void **state) {
         r.target = i < 5 ? waits[i].target : event;
         orr_record_push(&sink->writer, &r);
     }
-    close_sink(f, sink);
+    trace_close_sink(f, sink);
     static const char expected[] = "stream compute of device 2, stream 5 of device 2, stream 6, "
                                    "device 2, future, event e1";
     char *text = trace_query_text(
         f->path, "SELECT group_concat(target, ', ') FROM (SELECT target FROM sync ORDER BY id)");
     assert_string_equal(text, expected);
     free(text);
-    struct orr_timeline *timeline = read_trace(f, f->path);
+    struct orr_timeline *timeline = trace_read(f, f->path);
     char joined[200] = "";
     for (size_t i = 0; i < timeline->sync_count; i++)
         strcat(strcat(joined, i ? ", " : ""), timeline->syncs[i].target);
@@ -690,18 +614,19 @@ static void sync_says_what_the_host_waited_for(void **state) {
     orr_timeline_destroy(&timeline);
 }
 
-static void write_random_file(struct fixture *f, const char *path, enum orr_sqlite_mode mode) {
+static void write_random_file(struct trace_fixture *f, const char *path,
+                              enum orr_sqlite_mode mode) {
     struct orr_names *names;
     assert_int_equal(orr_names_create(&f->memory.table, &names), ORR_OK);
-    struct orr_sink *sink = open_sink(f, path, mode);
+    struct orr_sink *sink = trace_open_sink(f, path, mode);
     sink->names = names;
     trace_write_random(sink, names, 4711, 3000);
-    close_sink(f, sink);
+    trace_close_sink(f, sink);
     orr_names_destroy(&names);
 }
 
 static void same_records_give_the_same_file_with_and_without_a_thread(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     char other[PATH_MAX];
     trace_path(other, f->folder, "other.db");
     write_random_file(f, f->path, ORR_SQLITE_INLINE);
@@ -830,17 +755,17 @@ static void split(const struct work *work, const struct orr_record_command *c, c
 }
 
 static void timing_views_follow_the_definitions(void **state) {
-    struct fixture *f = *state;
+    struct trace_fixture *f = *state;
     uint64_t random = trace_seed() * 31 + 5;
     for (int round = 0; round < 25; round++) {
         struct work work = {0};
         make_work(&work, &random);
-        struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
+        struct orr_sink *sink = trace_open_sink(f, f->path, ORR_SQLITE_INLINE);
         for (size_t i = 0; i < WORK_COMMANDS; i++)
             orr_record_push(&sink->writer, &work.commands[i]);
         for (size_t i = 0; i < WORK_SYNCS; i++)
             orr_record_push(&sink->writer, &work.syncs[i]);
-        close_sink(f, sink);
+        trace_close_sink(f, sink);
         static char expected[WORK_COMMANDS * 200];
         expected[0] = '\0';
         for (size_t i = 0; i < WORK_COMMANDS; i++) {
@@ -870,389 +795,7 @@ static void timing_views_follow_the_definitions(void **state) {
     }
 }
 
-/* -- While it runs, and when it doesn't any more ----------------------------------------------- */
-
-static void flush_makes_records_visible_to_others(void **state) {
-    struct fixture *f = *state;
-    for (int mode = ORR_SQLITE_INLINE; mode <= ORR_SQLITE_DROP; mode++) {
-        struct orr_sink *sink = open_sink(f, f->path, (enum orr_sqlite_mode)mode);
-        trace_write_commands(sink, 1, 5);
-        assert_int_equal(sink->flush(sink, &f->error), ORR_OK);
-        struct orr_timeline *timeline = read_trace(f, f->path);
-        assert_int_equal(timeline->command_count, 5);
-        assert_string_equal(orr_timeline_meta(timeline, "status"), "running");
-        orr_timeline_destroy(&timeline);
-        trace_write_commands(sink, 6, 9);
-        assert_int_equal(sink->flush(sink, &f->error), ORR_OK);
-        assert_int_equal(sink->flush(sink, &f->error), ORR_OK);
-        assert_int_equal(trace_query_int(f->path, "SELECT count(*) FROM cmd"), 9);
-        close_sink(f, sink);
-    }
-}
-
-static void full_ring_drops_records_and_counts_them(void **state) {
-    struct fixture *f = *state;
-    enum { COMMANDS = 100000 };
-    struct orr_sqlite_options options = {
-        .mode = ORR_SQLITE_DROP, .chunk_bytes = 64 << 10, .chunk_count = 1};
-    struct orr_sink *sink;
-    assert_int_equal(orr_sqlite_sink_open(f->path, &options, &f->memory.table, &sink, &f->error),
-                     ORR_OK);
-    sink->names = f->names;
-    trace_write_commands(sink, 1, COMMANDS);
-    close_sink(f, sink);
-    struct orr_timeline *timeline = read_trace(f, f->path);
-    const char *dropped = orr_timeline_meta(timeline, "dropped");
-    assert_true(strtoull(dropped, NULL, 10) > 0); /* one chunk can't keep up */
-    assert_string_equal(orr_timeline_meta(timeline, "dropped_cmd"), dropped);
-    assert_int_equal(timeline->command_count + strtoull(dropped, NULL, 10), COMMANDS);
-    for (size_t i = 1; i < timeline->command_count; i++)
-        assert_true(timeline->commands[i].id > timeline->commands[i - 1].id);
-    orr_timeline_destroy(&timeline);
-}
-
-/* The child writes until it is killed; no cmocka in it. */
-static void run_child(const char *path, enum orr_sqlite_mode mode) {
-    struct orr_memory memory = orr_memory_system();
-    struct orr_sqlite_options options = {.mode = mode};
-    struct orr_sink *sink;
-    struct orr_names *names;
-    if (orr_names_create(&memory, &names) != ORR_OK ||
-        orr_sqlite_sink_open(path, &options, &memory, &sink, NULL) != ORR_OK)
-        _exit(1);
-    sink->names = names;
-    for (uint64_t id = 1;; id += 10)
-        trace_write_commands(sink, id, id + 9);
-}
-
-static void kill_child(const char *path, enum orr_sqlite_mode mode, int64_t rows) {
-    pid_t child = fork();
-    if (child == 0)
-        run_child(path, mode);
-    assert_true(child > 0);
-    struct stat info;
-    while (stat(path, &info) != 0 || info.st_size < rows * 40) /* 40: bytes of a row, at least */
-        usleep(1000);
-    kill(child, SIGKILL);
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-}
-
-static void killed_run_leaves_a_readable_trace(void **state) {
-    struct fixture *f = *state;
-    for (int round = 0; round < 9; round++) {
-        char path[PATH_MAX], name[32];
-        snprintf(name, sizeof name, "killed-%d.db", round);
-        trace_path(path, f->folder, name);
-        kill_child(path, (enum orr_sqlite_mode)(round % 3), 5000 + round * 3000);
-        size_t size, size_after;
-        unsigned char *bytes = trace_read_file(path, &size);
-        struct orr_timeline *timeline = read_trace(f, path);
-        assert_string_equal(orr_timeline_meta(timeline, "status"), "running");
-        assert_true(timeline->command_count > 0);
-        for (size_t i = 0; i < timeline->command_count && round % 3 != ORR_SQLITE_DROP; i++)
-            assert_int_equal(timeline->commands[i].id, i + 1); /* whole chunks, none missing */
-        unsigned char *bytes_after = trace_read_file(path, &size_after);
-        assert_int_equal(size, size_after);
-        assert_memory_equal(bytes, bytes_after, size); /* reading changed nothing */
-        free(bytes);
-        free(bytes_after);
-        /* SQLite itself takes the unfinished transaction back and finds the same. */
-        trace_execute(path, "SELECT count(*) FROM cmd");
-        assert_int_equal(trace_query_int(path, "SELECT count(*) FROM cmd"),
-                         timeline->command_count);
-        char *check = trace_query_text(path, "PRAGMA integrity_check");
-        assert_string_equal(check, "ok");
-        free(check);
-        orr_timeline_destroy(&timeline);
-        close_sink(f, open_sink(f, path, ORR_SQLITE_INLINE)); /* a killed trace is replaced */
-        assert_int_equal(trace_query_int(path, "SELECT count(*) FROM cmd"), 0);
-        unlink(path);
-    }
-}
-
-static void killed_trace_in_a_read_only_folder_is_readable(void **state) {
-    struct fixture *f = *state;
-    char folder[PATH_MAX], path[PATH_MAX], journal[PATH_MAX];
-    assert_non_null(mkdir(trace_path(folder, f->folder, "sealed"), 0700) == 0 ? folder : NULL);
-    kill_child(trace_path(path, folder, "run.db"), ORR_SQLITE_INLINE, 10000);
-    trace_path(journal, folder, "run.db-journal");
-    chmod(path, 0400);
-    chmod(journal, 0400);
-    chmod(folder, 0500);
-    struct orr_timeline *timeline = read_trace(f, path);
-    assert_true(timeline->command_count > 0);
-    orr_timeline_destroy(&timeline);
-    assert_true(exists(path, "-journal"));
-    chmod(folder, 0700);
-    trace_folder_remove(folder);
-}
-
-/* -- Which files are replaced ------------------------------------------------------------------ */
-
-static void expect_refused(struct fixture *f, const char *path, enum orr_status status,
-                           const char *text) {
-    struct orr_sink *sink;
-    orr_error_clear(&f->error);
-    assert_int_equal(orr_sqlite_sink_open(path, NULL, &f->memory.table, &sink, &f->error), status);
-    assert_null(sink);
-    if (!strstr(f->error.text, text) || !strstr(f->error.text, path))
-        fail_msg("'%s' does not say '%s' and the path", f->error.text, text);
-    orr_error_clear(&f->error);
-}
-
-static void own_traces_and_empty_files_are_replaced(void **state) {
-    struct fixture *f = *state;
-    trace_write_file(f->path, "", 0);
-    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
-    trace_write_commands(sink, 1, 3000);
-    close_sink(f, sink);
-    assert_int_equal(trace_query_int(f->path, "SELECT count(*) FROM cmd"), 3000);
-    close_sink(f, open_sink(f, f->path, ORR_SQLITE_INLINE));
-    assert_int_equal(trace_query_int(f->path, "SELECT count(*) FROM cmd"), 0);
-    size_t size; /* a damaged one, too */
-    unsigned char *bytes = trace_read_file(f->path, &size);
-    trace_write_file(f->path, bytes, 5000);
-    free(bytes);
-    close_sink(f, open_sink(f, f->path, ORR_SQLITE_INLINE));
-    assert_int_equal(trace_query_int(f->path, "SELECT count(*) FROM cmd"), 0);
-}
-
-static void a_link_to_a_trace_stays_a_link(void **state) {
-    struct fixture *f = *state;
-    char link[PATH_MAX];
-    close_sink(f, open_sink(f, f->path, ORR_SQLITE_INLINE));
-    assert_int_equal(symlink(f->path, trace_path(link, f->folder, "link.db")), 0);
-    struct orr_sink *sink = open_sink(f, link, ORR_SQLITE_INLINE);
-    trace_write_commands(sink, 1, 10);
-    close_sink(f, sink);
-    struct stat info;
-    assert_int_equal(lstat(link, &info), 0);
-    assert_true(S_ISLNK(info.st_mode));
-    assert_int_equal(trace_query_int(f->path, "SELECT count(*) FROM cmd"), 10);
-}
-
-static void foreign_files_are_left_alone(void **state) {
-    struct fixture *f = *state;
-    static const char text[] = "my thesis, by no means to be overwritten by a tool";
-    trace_write_file(f->path, text, sizeof text);
-    expect_refused(f, f->path, ORR_INVALID, "not written by Orrery");
-    size_t size;
-    unsigned char *bytes = trace_read_file(f->path, &size);
-    assert_int_equal(size, sizeof text);
-    assert_memory_equal(bytes, text, size);
-    free(bytes);
-    unlink(f->path);
-    trace_execute(f->path, "CREATE TABLE accounts(name)"); /* SQLite, but not ours */
-    expect_refused(f, f->path, ORR_INVALID, "not written by Orrery");
-    assert_int_equal(trace_query_int(f->path, "SELECT count(*) FROM accounts"), 0);
-}
-
-static void places_that_cannot_hold_a_trace_are_named(void **state) {
-    struct fixture *f = *state;
-    char path[PATH_MAX];
-    expect_refused(f, f->folder, ORR_IO, "folder");
-    expect_refused(f, "/dev/null", ORR_IO, "not a file");
-    expect_refused(f, trace_path(path, f->folder, "no/such/run.db"), ORR_IO, "cannot create");
-    expect_refused(f, "", ORR_INVALID, "empty");
-}
-
-static void a_trace_that_is_being_written_is_not_replaced(void **state) {
-    struct fixture *f = *state;
-    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
-    trace_write_commands(sink, 1, 100);
-    expect_refused(f, f->path, ORR_IO, "another process uses");
-    trace_write_commands(sink, 101, 200);
-    close_sink(f, sink);
-    assert_int_equal(trace_query_int(f->path, "SELECT count(*) FROM cmd"), 200);
-}
-
-static void names_that_mean_something_to_sqlite_are_plain_names(void **state) {
-    struct fixture *f = *state;
-    char before[PATH_MAX];
-    assert_non_null(getcwd(before, sizeof before));
-    assert_int_equal(chdir(f->folder), 0);
-    struct orr_sink *sink = open_sink(f, ":memory:", ORR_SQLITE_INLINE);
-    trace_write_commands(sink, 1, 7);
-    close_sink(f, sink);
-    assert_true(exists(":memory:", ""));
-    struct orr_timeline *timeline = read_trace(f, ":memory:");
-    assert_int_equal(timeline->command_count, 7);
-    orr_timeline_destroy(&timeline);
-    assert_int_equal(chdir(before), 0);
-}
-
-/* -- Files that can't be read ------------------------------------------------------------------ */
-
-static void bad_input_is_named_in_one_line(void **state) {
-    struct fixture *f = *state;
-    expect_unreadable(f, f->path, ORR_INVALID, "no such file");
-    expect_unreadable(f, f->folder, ORR_INVALID, "a folder");
-    trace_write_file(f->path, "", 0);
-    expect_unreadable(f, f->path, ORR_INVALID, "empty file");
-    trace_write_file(f->path, "{\"traceEvents\":[]}", 18);
-    expect_unreadable(f, f->path, ORR_INVALID, "not an SQLite database: first bytes 7b 22 74");
-    trace_write_file(f->path, "SQL", 3);
-    expect_unreadable(f, f->path, ORR_INVALID, "truncated");
-    unlink(f->path);
-    trace_execute(f->path, "CREATE TABLE accounts(name)");
-    expect_unreadable(f, f->path, ORR_INVALID, "not a trace of Orrery");
-    trace_execute(f->path, "PRAGMA application_id = 1332900473");
-    expect_unreadable(f, f->path, ORR_INVALID, "schema version 0, this program reads 1");
-    trace_execute(f->path, "PRAGMA user_version = 99");
-    expect_unreadable(f, f->path, ORR_INVALID, "a newer Orrery wrote it");
-    trace_execute(f->path, "PRAGMA user_version = 1");
-    expect_unreadable(f, f->path, ORR_INVALID, "no such table: text");
-}
-
-static void values_that_mean_nothing_are_named_with_their_row(void **state) {
-    struct fixture *f = *state;
-    static const struct {
-        const char *sql, *text;
-    } cases[] = {
-        {"UPDATE cmd_row SET code = 77 WHERE id = 2", "cmd_row, row 2: code is 77"},
-        {"UPDATE cmd_row SET code = 1280 WHERE id = 3", "cmd_row, row 3: code is 1280"},
-        {"UPDATE cmd_row SET code = -1 WHERE id = 3", "cmd_row, row 3: code is -1"},
-        {"INSERT INTO edge_row VALUES (7, 8, 5)", "edge_row, row 7: kind is 5"},
-        {"INSERT INTO access_row VALUES (7, 8, 0, 1, 4)", "access_row, row 7: mode is 4"},
-        {"INSERT INTO access_row VALUES (7, 8, 0, 1, 0)", "access_row, row 7: mode is 0"},
-        {"INSERT INTO sync_row VALUES (3, 0, 4, 0, 0, 0, 0)", "sync_row, row 3: kind is 4"},
-        {"INSERT INTO stream VALUES (3, 0, 'x', 'y', 'nb')", "stream, row 3"},
-        {"INSERT INTO device_peak VALUES (3, 'matrix', 'bf16', 1)", "device_peak"},
-        {"INSERT INTO op_row(id, dtype) VALUES (3, 9)", "op_row, row 3: dtype is 9"},
-        {"INSERT INTO text VALUES (99999999, 'x')", "text, row 99999999"},
-        {"DROP VIEW cmd; DROP TABLE edge_row; CREATE VIEW edge_row AS SELECT 1 AS src, 2 AS dst, "
-         "0 AS kind",
-         "edge_row"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
-        trace_write_commands(sink, 1, 5);
-        close_sink(f, sink);
-        trace_execute(f->path, cases[i].sql);
-        expect_unreadable(f, f->path, ORR_INVALID, cases[i].text);
-    }
-}
-
-static void write_sample(struct fixture *f, uint64_t commands) {
-    struct orr_sink *sink = open_sink(f, f->path, ORR_SQLITE_INLINE);
-    trace_write_random(sink, f->names, trace_seed(), commands);
-    close_sink(f, sink);
-}
-
-/* Reads whatever it is: a timeline or one line of ORR_INVALID. */
-static void read_damaged(struct fixture *f, const char *path) {
-    struct orr_timeline *timeline;
-    orr_error_clear(&f->error);
-    enum orr_status status = orr_timeline_read(path, &f->memory.table, &timeline, &f->error);
-    if (status != ORR_OK && status != ORR_INVALID)
-        fail_msg("%s", f->error.text);
-    assert_true(status == ORR_OK || strstr(f->error.text, path) != NULL);
-    orr_timeline_destroy(&timeline);
-    orr_error_clear(&f->error);
-}
-
-static void truncated_traces_are_refused_at_every_length(void **state) {
-    struct fixture *f = *state;
-    write_sample(f, 700);
-    size_t size;
-    unsigned char *bytes = trace_read_file(f->path, &size);
-    uint64_t random = trace_seed() + 99;
-    char cut[PATH_MAX];
-    trace_path(cut, f->folder, "cut.db");
-    for (size_t length = 0; length < size; length += 1 + trace_random(&random) % 3000) {
-        trace_write_file(cut, bytes, length);
-        expect_unreadable(f, cut, ORR_INVALID, cut);
-    }
-    trace_write_file(cut, bytes, size - 1);
-    expect_unreadable(f, cut, ORR_INVALID, "truncated");
-    free(bytes);
-}
-
-static void damaged_traces_never_crash_the_reader(void **state) {
-    struct fixture *f = *state;
-    write_sample(f, 200);
-    size_t size;
-    unsigned char *bytes = trace_read_file(f->path, &size);
-    unsigned char *damaged = malloc(size);
-    assert_non_null(damaged);
-    uint64_t random = trace_seed() + 7;
-    char path[PATH_MAX];
-    trace_path(path, f->folder, "damaged.db");
-    for (int round = 0; round < 400; round++) {
-        memcpy(damaged, bytes, size);
-        for (uint64_t i = 1 + trace_random(&random) % 20; i > 0; i--)
-            damaged[trace_random(&random) % size] = (unsigned char)trace_random(&random);
-        trace_write_file(path, damaged, size);
-        read_damaged(f, path);
-    }
-    free(damaged);
-    free(bytes);
-}
-
-/* -- The ring ---------------------------------------------------------------------------------- */
-
-static void *sum_ring(void *context) {
-    struct orr_ring *ring = context;
-    static uint64_t sum;
-    sum = 0;
-    while (orr_ring_wait_readable(ring)) {
-        struct orr_ring_chunk *chunk = orr_ring_readable(ring);
-        for (size_t i = 0; i < chunk->used; i++)
-            sum += chunk->words[i];
-        orr_ring_release(ring);
-    }
-    return &sum;
-}
-
-static void ring_hands_every_word_over_once(void **state) {
-    struct fixture *f = *state;
-    for (size_t chunks = 1; chunks <= 4; chunks++) {
-        struct orr_ring *ring;
-        assert_int_equal(orr_ring_create(&f->memory.table, chunks, 8, &ring), ORR_OK);
-        pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, sum_ring, ring), 0);
-        uint64_t sum = 0;
-        for (uint64_t value = 0; value < 20000; value += 5) {
-            orr_ring_wait_writable(ring);
-            struct orr_ring_chunk *chunk = orr_ring_writable(ring);
-            for (chunk->used = 0; chunk->used < 5; chunk->used++)
-                sum += chunk->words[chunk->used] = value + chunk->used;
-            orr_ring_publish(ring);
-            if (value % 1000 == 0)
-                orr_ring_wait_released(ring);
-        }
-        orr_ring_stop(ring);
-        void *result;
-        pthread_join(thread, &result);
-        assert_int_equal(*(uint64_t *)result, sum);
-        orr_ring_destroy(&ring);
-    }
-}
-
-static void ring_is_full_after_as_many_chunks_as_it_has(void **state) {
-    struct fixture *f = *state;
-    struct orr_ring *ring;
-    assert_int_equal(orr_ring_create(&f->memory.table, 3, 16, &ring), ORR_OK);
-    assert_null(orr_ring_readable(ring));
-    for (int i = 0; i < 3; i++) {
-        assert_non_null(orr_ring_writable(ring));
-        orr_ring_writable(ring)->used = (size_t)i;
-        orr_ring_publish(ring);
-    }
-    assert_null(orr_ring_writable(ring));
-    for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(orr_ring_readable(ring)->used, i);
-        orr_ring_release(ring);
-        assert_non_null(orr_ring_writable(ring));
-    }
-    assert_null(orr_ring_readable(ring));
-    orr_ring_destroy(&ring);
-    orr_ring_destroy(&ring);
-}
-
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, trace_set_up, trace_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -1270,22 +813,6 @@ int main(void) {
         CASE(sync_says_what_the_host_waited_for),
         CASE(same_records_give_the_same_file_with_and_without_a_thread),
         CASE(timing_views_follow_the_definitions),
-        CASE(flush_makes_records_visible_to_others),
-        CASE(full_ring_drops_records_and_counts_them),
-        CASE(killed_run_leaves_a_readable_trace),
-        CASE(killed_trace_in_a_read_only_folder_is_readable),
-        CASE(own_traces_and_empty_files_are_replaced),
-        CASE(a_link_to_a_trace_stays_a_link),
-        CASE(foreign_files_are_left_alone),
-        CASE(places_that_cannot_hold_a_trace_are_named),
-        CASE(a_trace_that_is_being_written_is_not_replaced),
-        CASE(names_that_mean_something_to_sqlite_are_plain_names),
-        CASE(bad_input_is_named_in_one_line),
-        CASE(values_that_mean_nothing_are_named_with_their_row),
-        CASE(truncated_traces_are_refused_at_every_length),
-        CASE(damaged_traces_never_crash_the_reader),
-        CASE(ring_hands_every_word_over_once),
-        CASE(ring_is_full_after_as_many_chunks_as_it_has),
     };
     return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ void trace_folder_create(char *path) {
 }
 
 const char *trace_path(char *buffer, const char *folder, const char *name) {
-    snprintf(buffer, PATH_MAX, "%s/%s", folder, name);
+    assert_true(snprintf(buffer, PATH_MAX, "%s/%s", folder, name) < PATH_MAX);
     return buffer;
 }
 
@@ -68,6 +68,54 @@ void trace_folder_remove(const char *path) {
     if (folder)
         closedir(folder);
     rmdir(path);
+}
+
+int trace_set_up(void **state) {
+    struct trace_fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    trace_memory_init(&f->memory, 0);
+    assert_int_equal(orr_names_create(&f->memory.table, &f->names), ORR_OK);
+    trace_folder_create(f->folder);
+    trace_path(f->path, f->folder, "run.db");
+    *state = f;
+    return 0;
+}
+
+int trace_tear_down(void **state) {
+    struct trace_fixture *f = *state;
+    orr_names_destroy(&f->names);
+    assert_int_equal(f->memory.live, 0);
+    trace_folder_remove(f->folder);
+    free(f);
+    return 0;
+}
+
+struct orr_sink *trace_open_sink(struct trace_fixture *f, const char *path,
+                                 enum orr_sqlite_mode mode) {
+    struct orr_sqlite_options options = {.mode = mode};
+    struct orr_sink *sink;
+    if (orr_sqlite_sink_open(path, &options, &f->memory.table, &sink, &f->error) != ORR_OK)
+        fail_msg("%s", f->error.text);
+    sink->names = f->names;
+    return sink;
+}
+
+void trace_close_sink(struct trace_fixture *f, struct orr_sink *sink) {
+    if (sink->close(sink, "ok", &f->error) != ORR_OK)
+        fail_msg("%s", f->error.text);
+}
+
+struct orr_timeline *trace_read(struct trace_fixture *f, const char *path) {
+    struct orr_timeline *timeline;
+    if (orr_timeline_read(path, &f->memory.table, &timeline, &f->error) != ORR_OK)
+        fail_msg("%s", f->error.text);
+    return timeline;
+}
+
+bool trace_exists(const char *path, const char *suffix) {
+    char name[PATH_MAX + 16];
+    snprintf(name, sizeof name, "%s%s", path, suffix);
+    return access(name, F_OK) == 0;
 }
 
 /* -- Records ----------------------------------------------------------------------------------- */

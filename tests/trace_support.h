@@ -10,12 +10,15 @@
 #define ORR_TESTS_TRACE_SUPPORT_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/names.h"
 #include "runtime/record.h"
 #include "runtime/record_memory.h"
+#include "trace/sqlite_sink.h"
+#include "trace/timeline.h"
 
 struct trace_memory {
     struct orr_memory table;
@@ -25,6 +28,26 @@ struct trace_memory {
 };
 
 void trace_memory_init(struct trace_memory *memory, size_t fail_at);
+
+/* What most cases start from: memory that is checked for leaks, names, a folder of its own. */
+struct trace_fixture {
+    struct trace_memory memory;
+    struct orr_names *names;
+    struct orr_error error;
+    char folder[PATH_MAX], path[PATH_MAX]; /* path: FOLDER/run.db, not there yet */
+};
+
+int trace_set_up(void **state);
+int trace_tear_down(void **state);
+
+/* These fail the test with the error's text when they can't do what they say. */
+struct orr_sink *trace_open_sink(struct trace_fixture *f, const char *path,
+                                 enum orr_sqlite_mode mode);
+void trace_close_sink(struct trace_fixture *f, struct orr_sink *sink);
+struct orr_timeline *trace_read(struct trace_fixture *f, const char *path);
+
+/* Is there a file PATH followed by SUFFIX? */
+bool trace_exists(const char *path, const char *suffix);
 
 /* xorshift64*; *state is not 0. */
 uint64_t trace_random(uint64_t *state);

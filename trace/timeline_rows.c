@@ -1,0 +1,385 @@
+/* Rows of our database as items of a timeline. */
+#include "trace/timeline_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TARGET_TEXT_MAX = 512 };
+
+/* -- Values of a row --------------------------------------------------------------------------- */
+
+static bool is_null(struct orr__reader *reader, int column) {
+    return sqlite3_column_type(reader->statement, column) == SQLITE_NULL;
+}
+
+static uint64_t read_u64(struct orr__reader *reader, int column) {
+    return (uint64_t)sqlite3_column_int64(reader->statement, column);
+}
+
+static uint32_t read_index(struct orr__reader *reader, int column) {
+    if (is_null(reader, column))
+        return ORR_ID_NONE;
+    return (uint32_t)sqlite3_column_int64(reader->statement, column);
+}
+
+static int64_t read_time(struct orr__reader *reader, int column) {
+    return is_null(reader, column) ? ORR_TIME_NONE
+                                   : sqlite3_column_int64(reader->statement, column);
+}
+
+/* A code below `limit`; SQL NULL is never one. */
+static enum orr_status read_code(struct orr__reader *reader, int column, const char *name,
+                                 uint32_t limit, uint32_t *out_code) {
+    sqlite3_int64 value = sqlite3_column_int64(reader->statement, column);
+    *out_code = 0;
+    if (is_null(reader, column) || value < 0 || value >= limit)
+        return orr__fail_value(reader, name, value);
+    *out_code = (uint32_t)value;
+    return ORR_OK;
+}
+
+static enum orr_status read_dtype(struct orr__reader *reader, int column,
+                                  enum orr_dtype *out_dtype) {
+    *out_dtype = ORR_DTYPE_NONE;
+    if (is_null(reader, column))
+        return ORR_OK;
+    uint32_t code;
+    enum orr_status status = read_code(reader, column, "dtype", ORR_DTYPE_COUNT, &code);
+    if (status == ORR_OK)
+        *out_dtype = (enum orr_dtype)code;
+    return status;
+}
+
+/* The text that a number of table text stands for; one that is not there reads as absent. */
+static const char *name_of(const struct orr__reader *reader, sqlite3_int64 id) {
+    if (id <= 0 || (uint64_t)id >= reader->name_count || !reader->names[id])
+        return "";
+    return reader->names[id];
+}
+
+static const char *read_name(struct orr__reader *reader, int column) {
+    return name_of(reader, sqlite3_column_int64(reader->statement, column));
+}
+
+const char *orr__read_text(struct orr__reader *reader, int column) {
+    const char *text = (const char *)sqlite3_column_text(reader->statement, column);
+    if (!text)
+        return is_null(reader, column) ? "" : NULL;
+    return orr__texts_add(reader->memory, &reader->texts, text, strlen(text));
+}
+
+/* -- Rows, table by table: columns as the SELECT in `tables` names them ------------------------ */
+
+static enum orr_status read_meta(struct orr__reader *reader, void *item) {
+    struct orr_timeline_meta *meta = item;
+    meta->key = orr__read_text(reader, 0);
+    meta->value = orr__read_text(reader, 1);
+    return meta->key && meta->value ? ORR_OK : orr__fail_memory(reader);
+}
+
+static enum orr_status read_device(struct orr__reader *reader, void *item) {
+    struct orr_timeline_device *device = item;
+    device->id = read_index(reader, 0);
+    device->name = orr__read_text(reader, 1);
+    device->kind = orr__read_text(reader, 2);
+    device->physical = read_index(reader, 3);
+    device->profile = orr__read_text(reader, 4);
+    device->mem_bytes = read_u64(reader, 5);
+    device->bandwidth = read_u64(reader, 6);
+    return device->name && device->kind && device->profile ? ORR_OK : orr__fail_memory(reader);
+}
+
+enum orr_status orr__read_peak(struct orr__reader *reader) {
+    const char *unit = (const char *)sqlite3_column_text(reader->statement, 1);
+    const char *dtype_text = (const char *)sqlite3_column_text(reader->statement, 2);
+    struct orr_timeline *timeline = reader->timeline;
+    const struct orr_timeline_device *device = orr_timeline_device(timeline, read_index(reader, 0));
+    enum orr_dtype dtype;
+    if (!device || !unit || !dtype_text || orr_dtype_parse(dtype_text, &dtype) != ORR_OK)
+        return orr__fail_value(reader, "device, unit or dtype", read_index(reader, 0));
+    enum orr_unit unit_code = strcmp(unit, "matrix") == 0 ? ORR_UNIT_MATRIX : ORR_UNIT_VECTOR;
+    timeline->devices[device - timeline->devices].peak[unit_code][dtype] = read_u64(reader, 3);
+    return ORR_OK;
+}
+
+static enum orr_status read_stream(struct orr__reader *reader, void *item) {
+    struct orr_timeline_stream *stream = item;
+    stream->id = read_index(reader, 0);
+    stream->device = read_index(reader, 1);
+    stream->name = orr__read_text(reader, 2);
+    const char *kind = (const char *)sqlite3_column_text(reader->statement, 3);
+    const char *sync = (const char *)sqlite3_column_text(reader->statement, 4);
+    if (!stream->name)
+        return orr__fail_memory(reader);
+    int kind_code = 0, sync_code = 0;
+    while (kind && kind_code < ORR_STREAM_KIND_COUNT &&
+           strcmp(kind, orr_stream_kind_text((enum orr_stream_kind)kind_code)) != 0)
+        kind_code++;
+    while (sync && sync_code <= ORR_STREAM_LEGACY &&
+           strcmp(sync, orr_stream_sync_text((enum orr_stream_sync)sync_code)) != 0)
+        sync_code++;
+    if (!kind || !sync || kind_code == ORR_STREAM_KIND_COUNT || sync_code > ORR_STREAM_LEGACY)
+        return orr__fail_value(reader, "kind or sync", stream->id);
+    stream->kind = (enum orr_stream_kind)kind_code;
+    stream->sync = (enum orr_stream_sync)sync_code;
+    return ORR_OK;
+}
+
+static enum orr_status read_host(struct orr__reader *reader, void *item) {
+    struct orr_timeline_host *host = item;
+    host->id = read_index(reader, 0);
+    host->name = orr__read_text(reader, 1);
+    return host->name ? ORR_OK : orr__fail_memory(reader);
+}
+
+static enum orr_status read_communicator(struct orr__reader *reader, void *item) {
+    struct orr_timeline_communicator *communicator = item;
+    communicator->id = read_index(reader, 0);
+    communicator->name = orr__read_text(reader, 1);
+    return communicator->name ? ORR_OK : orr__fail_memory(reader);
+}
+
+static enum orr_status read_member(struct orr__reader *reader, void *item) {
+    struct orr_timeline_member *member = item;
+    member->communicator = read_index(reader, 0);
+    member->rank = read_index(reader, 1);
+    member->device = read_index(reader, 2);
+    return ORR_OK;
+}
+
+static enum orr_status read_op(struct orr__reader *reader, void *item) {
+    struct orr_timeline_op *op = item;
+    op->id = read_u64(reader, 0);
+    op->parent = read_u64(reader, 1);
+    op->name = read_name(reader, 2);
+    op->kind = read_name(reader, 3);
+    op->site = read_name(reader, 4);
+    op->shape = read_name(reader, 5);
+    op->flops = read_u64(reader, 7);
+    op->bytes_read = read_u64(reader, 8);
+    op->bytes_written = read_u64(reader, 9);
+    op->bytes_broadcast = read_u64(reader, 10);
+    return read_dtype(reader, 6, &op->dtype);
+}
+
+/* See cmd_row in schema.sql for what is where in the code. */
+static enum orr_status unpack_code(struct orr__reader *reader, int column,
+                                   struct orr_timeline_command *command) {
+    sqlite3_int64 code = sqlite3_column_int64(reader->statement, column);
+    sqlite3_int64 dtype = code >> 24;
+    if ((code & 255) >= ORR_COMMAND_KIND_COUNT || (code >> 8 & 255) >= ORR_COMMAND_STATUS_COUNT ||
+        (code >> 16 & 255) > ORR_UNIT_MATRIX || dtype < 0 || dtype > ORR_DTYPE_COUNT)
+        return orr__fail_value(reader, "code", code);
+    command->kind = (enum orr_command_kind)(code & 255);
+    command->status = (enum orr_command_status)(code >> 8 & 255);
+    command->unit = (uint8_t)(code >> 16 & 255);
+    command->dtype = dtype == 0 ? ORR_DTYPE_NONE : (enum orr_dtype)(dtype - 1);
+    return ORR_OK;
+}
+
+static enum orr_status read_command(struct orr__reader *reader, void *item) {
+    struct orr_timeline_command *command = item;
+    command->id = read_u64(reader, 0);
+    command->op = read_u64(reader, 1);
+    command->host = read_index(reader, 2);
+    command->device = read_index(reader, 3);
+    command->stream = read_index(reader, 4);
+    command->seq = read_u64(reader, 5);
+    command->name = read_name(reader, 7);
+    command->event = read_name(reader, 8);
+    command->site = read_name(reader, 9);
+    command->enqueue_ns = read_time(reader, 10);
+    command->enqueued_ns = read_time(reader, 11);
+    command->ready_ns = read_time(reader, 12);
+    command->start_ns = read_time(reader, 13);
+    command->finish_ns = read_time(reader, 14);
+    command->flops = read_u64(reader, 15);
+    command->bytes_read = read_u64(reader, 16);
+    command->bytes_written = read_u64(reader, 17);
+    command->ts_source = is_null(reader, 18) ? reader->clock : read_name(reader, 18);
+    return unpack_code(reader, 6, command);
+}
+
+static enum orr_status read_edge(struct orr__reader *reader, void *item) {
+    struct orr_timeline_edge *edge = item;
+    edge->src = read_u64(reader, 0);
+    edge->dst = read_u64(reader, 1);
+    uint32_t kind;
+    enum orr_status status = read_code(reader, 2, "kind", ORR_EDGE_KIND_COUNT, &kind);
+    edge->kind = (enum orr_edge_kind)kind;
+    return status;
+}
+
+static void describe_target(const struct orr__reader *reader, uint32_t kind, uint32_t target,
+                            char *text, size_t size) {
+    const struct orr_timeline_stream *stream;
+    switch ((enum orr_sync_kind)kind) {
+    case ORR_SYNC_STREAM:
+        stream = orr_timeline_stream(reader->timeline, target);
+        if (stream && stream->name[0] != '\0')
+            snprintf(text, size, "stream %s of device %u", stream->name, stream->device);
+        else if (stream)
+            snprintf(text, size, "stream %u of device %u", target, stream->device);
+        else
+            snprintf(text, size, "stream %u", target);
+        break;
+    case ORR_SYNC_DEVICE: snprintf(text, size, "device %u", target); break;
+    case ORR_SYNC_EVENT:
+    case ORR_SYNC_FUTURE:
+    case ORR_SYNC_KIND_COUNT:
+        snprintf(text, size, "%s %s", orr_sync_kind_text((enum orr_sync_kind)kind),
+                 name_of(reader, target));
+        if (name_of(reader, target)[0] == '\0')
+            snprintf(text, size, "%s", orr_sync_kind_text((enum orr_sync_kind)kind));
+        break;
+    }
+}
+
+/* Programs wait for the same few streams over and over: the texts are kept in a small cache. */
+static const char *target_text(struct orr__reader *reader, uint32_t kind, uint32_t target) {
+    struct orr__target *cached = &reader->targets[(target * 4 + kind) % ORR__TARGET_CACHE_SIZE];
+    if (cached->text && cached->kind == kind && cached->target == target)
+        return cached->text;
+    char text[TARGET_TEXT_MAX];
+    describe_target(reader, kind, target, text, sizeof text);
+    const char *copy = orr__texts_add(reader->memory, &reader->texts, text, strlen(text));
+    *cached = (struct orr__target){.kind = kind, .target = target, .text = copy};
+    return copy;
+}
+
+static enum orr_status read_sync(struct orr__reader *reader, void *item) {
+    struct orr_timeline_sync *sync = item;
+    sync->id = read_u64(reader, 0);
+    sync->host = read_index(reader, 1);
+    sync->begin_ns = read_time(reader, 4);
+    sync->end_ns = read_time(reader, 5);
+    sync->cmd = read_u64(reader, 6);
+    uint32_t kind;
+    enum orr_status status = read_code(reader, 2, "kind", ORR_SYNC_KIND_COUNT, &kind);
+    if (status != ORR_OK)
+        return status;
+    sync->kind = (enum orr_sync_kind)kind;
+    sync->target = target_text(reader, kind, read_index(reader, 3));
+    return sync->target ? ORR_OK : orr__fail_memory(reader);
+}
+
+static enum orr_status read_buffer(struct orr__reader *reader, void *item) {
+    struct orr_timeline_buffer *buffer = item;
+    buffer->id = read_u64(reader, 0);
+    buffer->device = read_index(reader, 1);
+    buffer->block = read_u64(reader, 2);
+    buffer->memory = read_name(reader, 3);
+    buffer->stream = read_index(reader, 4);
+    buffer->bytes = read_u64(reader, 5);
+    buffer->label = read_name(reader, 6);
+    buffer->alloc_cmd = read_u64(reader, 7);
+    buffer->free_cmd = read_u64(reader, 8);
+    return ORR_OK;
+}
+
+static enum orr_status read_access(struct orr__reader *reader, void *item) {
+    struct orr_timeline_access *access = item;
+    access->cmd = read_u64(reader, 0);
+    access->buffer = read_u64(reader, 1);
+    access->offset = read_u64(reader, 2);
+    access->bytes = read_u64(reader, 3);
+    uint32_t mode;
+    enum orr_status status = read_code(reader, 4, "mode", ORR_ACCESS_READ_WRITE + 1, &mode);
+    if (status == ORR_OK && mode == 0)
+        status = orr__fail_value(reader, "mode", 0);
+    access->mode = (enum orr_access_mode)mode;
+    return status;
+}
+
+static enum orr_status read_collective(struct orr__reader *reader, void *item) {
+    struct orr_timeline_collective *collective = item;
+    collective->id = read_u64(reader, 0);
+    collective->communicator = read_index(reader, 1);
+    collective->seq = read_u64(reader, 2);
+    collective->kind = read_name(reader, 3);
+    collective->bytes = read_u64(reader, 4);
+    collective->root = read_index(reader, 6);
+    collective->peer = read_index(reader, 7);
+    collective->algorithm = read_name(reader, 8);
+    collective->protocol = read_name(reader, 9);
+    return read_dtype(reader, 5, &collective->dtype);
+}
+
+static enum orr_status read_collective_member(struct orr__reader *reader, void *item) {
+    struct orr_timeline_collective_member *member = item;
+    member->collective = read_u64(reader, 0);
+    member->rank = read_index(reader, 1);
+    member->cmd = read_u64(reader, 2);
+    return ORR_OK;
+}
+
+static enum orr_status read_counter(struct orr__reader *reader, void *item) {
+    struct orr_timeline_counter *counter = item;
+    counter->device = read_index(reader, 0);
+    counter->name = read_name(reader, 1);
+    counter->ts_ns = read_time(reader, 2);
+    counter->value = is_null(reader, 3) ? (double)NAN : sqlite3_column_double(reader->statement, 3);
+    return ORR_OK;
+}
+
+static enum orr_status read_finding(struct orr__reader *reader, void *item) {
+    struct orr_timeline_finding *finding = item;
+    finding->id = read_u64(reader, 0);
+    finding->kind = orr__read_text(reader, 1);
+    finding->severity = orr__read_text(reader, 2);
+    finding->cmd_a = read_u64(reader, 3);
+    finding->cmd_b = read_u64(reader, 4);
+    finding->buffer = read_u64(reader, 5);
+    finding->message = orr__read_text(reader, 6);
+    finding->fix = orr__read_text(reader, 7);
+    return finding->kind && finding->severity && finding->message && finding->fix
+               ? ORR_OK
+               : orr__fail_memory(reader);
+}
+/* -- Tables ------------------------------------------------------------------------------------ */
+
+#define ARRAY(array, counter)                                                                      \
+    offsetof(struct orr_timeline, array), offsetof(struct orr_timeline, counter),                  \
+        sizeof *((struct orr_timeline *)0)->array
+
+const struct orr__table orr__timeline_tables[ORR__TIMELINE_TABLES] = {
+    {"meta", "SELECT key, value FROM meta", ARRAY(meta, meta_count), false, read_meta},
+    {"device", "SELECT id, name, kind, physical, profile, mem_bytes, bandwidth FROM device",
+     ARRAY(devices, device_count), true, read_device},
+    {"stream", "SELECT id, device, name, kind, sync FROM stream", ARRAY(streams, stream_count),
+     true, read_stream},
+    {"host", "SELECT id, name FROM host", ARRAY(hosts, host_count), true, read_host},
+    {"communicator", "SELECT id, name FROM communicator", ARRAY(communicators, communicator_count),
+     true, read_communicator},
+    {"communicator_member", "SELECT communicator, rank, device FROM communicator_member",
+     ARRAY(members, member_count), false, read_member},
+    {"op_row",
+     "SELECT id, parent, name, kind, site, shape, dtype, flops, bytes_read, bytes_written, "
+     "bytes_broadcast FROM op_row",
+     ARRAY(ops, op_count), true, read_op},
+    {"cmd_row",
+     "SELECT id, op, host, device, stream, seq, code, name, event, site, enqueue_ns, enqueued_ns, "
+     "ready_ns, start_ns, finish_ns, flops, bytes_read, bytes_written, ts_source FROM cmd_row",
+     ARRAY(commands, command_count), true, read_command},
+    {"edge_row", "SELECT src, dst, kind FROM edge_row", ARRAY(edges, edge_count), true, read_edge},
+    {"sync_row", "SELECT id, host, kind, target, begin_ns, end_ns, cmd FROM sync_row ORDER BY id",
+     ARRAY(syncs, sync_count), true, read_sync},
+    {"buffer_row",
+     "SELECT b.id, device, block, memory, stream, bytes, label, alloc_cmd, f.free_cmd "
+     "FROM buffer_row AS b LEFT JOIN buffer_free_row AS f ON f.id = b.id ORDER BY b.id",
+     ARRAY(buffers, buffer_count), true, read_buffer},
+    {"access_row", "SELECT cmd, buffer, offset, bytes, mode FROM access_row",
+     ARRAY(accesses, access_count), true, read_access},
+    {"collective_row",
+     "SELECT id, communicator, seq, kind, bytes, dtype, root, peer, algorithm, protocol "
+     "FROM collective_row",
+     ARRAY(collectives, collective_count), true, read_collective},
+    {"collective_member", "SELECT collective, rank, cmd FROM collective_member",
+     ARRAY(collective_members, collective_member_count), true, read_collective_member},
+    {"counter_row", "SELECT device, name, ts_ns, value FROM counter_row",
+     ARRAY(counters, counter_count), true, read_counter},
+    {"finding",
+     "SELECT id, kind, severity, cmd_a, cmd_b, buffer, message, fix FROM finding ORDER BY id",
+     ARRAY(findings, finding_count), true, read_finding},
+};
