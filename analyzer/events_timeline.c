@@ -574,11 +574,19 @@ static bool seq_before(const void *context, uint32_t a, uint32_t b) {
     return t->commands[a].seq < t->commands[b].seq;
 }
 
+/* The stream in which a command has a place, or NONE. Allocations and host accesses name a stream but are done in
+ * the order of the host: they have no seq. */
+static uint32_t place_of(const struct orr_timeline *t, size_t command) {
+    const struct orr_timeline_command *c = &t->commands[command];
+    bool placed = c->seq > 0 || is_op_kind(c->kind);
+    return placed ? stream_find(t, c->stream) : ORR_EVENTS_NONE;
+}
+
 /* Commands of each stream in the order of their places in it. */
 static enum orr_status order_stream_commands(struct builder *b) {
     const struct orr_timeline *t = b->timeline;
     for (size_t i = 0; i < t->command_count; i++) {
-        uint32_t stream = stream_find(t, t->commands[i].stream);
+        uint32_t stream = place_of(t, i);
         if (stream != ORR_EVENTS_NONE) {
             b->stream_first[stream + 1]++;
         }
@@ -587,7 +595,7 @@ static enum orr_status order_stream_commands(struct builder *b) {
         b->stream_first[s + 1] += b->stream_first[s];
     }
     for (size_t i = 0; i < t->command_count; i++) {
-        uint32_t stream = stream_find(t, t->commands[i].stream);
+        uint32_t stream = place_of(t, i);
         if (stream != ORR_EVENTS_NONE) {
             b->stream_commands[b->stream_first[stream]++] = (uint32_t)i;
         }

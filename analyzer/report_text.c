@@ -142,7 +142,8 @@ static void add_operator_reasons(struct report *r) {
         const struct orr_operator_row *row = &a->roofline.rows[i];
         const struct orr_events_operator *o = &a->events.operators[row->operator_index];
         char name[ORR_TABLE_CELL_MAX + 1], class_[32];
-        orr__text_add(&r->text, "  %s %s: %s: ", orr__table_clean(o->name, name), o->shape,
+        orr__text_add(&r->text, "  %s%s%s: %s: ", orr__table_clean(o->name, name),
+                      o->shape[0] ? " " : "", o->shape,
                       hyphens(orr_bound_text(row->bound), class_));
         orr__why_row(a, row, &r->text);
         orr__text_add(&r->text, "\n");
@@ -440,7 +441,7 @@ static void add_lower_bounds(struct report *r, const struct orr_device_report *d
                                    &pace)) {
             pace = INT64_MAX;
         }
-        orr__text_add(&r->text, "; %llu launch periods = %s (%s of the window)",
+        orr__text_add(&r->text, "; %llu x the launch period = %s (%s of the window)",
                       (unsigned long long)(launch->feed_calls - 1), orr__time_text(pace, bound),
                       orr__percent_text(pace, window, share));
     }
@@ -582,9 +583,10 @@ static void add_path(struct report *r) {
         const struct orr_path_operator *o = &p->operators[i];
         char clean[ORR_TABLE_CELL_MAX + 1];
         const struct orr_events_operator *operator_ = &a->events.operators[o->operator_index];
-        orr__text_add(&r->text, "  %s of the path in %llu x %s %s\n",
+        orr__text_add(&r->text, "  %s of the path in %llu x %s%s%s\n",
                       orr__percent_text(o->time_ns, window, share), (unsigned long long)o->count,
-                      orr__table_clean(operator_->name, clean), operator_->shape);
+                      orr__table_clean(operator_->name, clean), operator_->shape[0] ? " " : "",
+                      operator_->shape);
     }
 }
 

@@ -142,6 +142,10 @@ void orr__why_row(const struct orr_analysis *analysis, const struct orr_operator
                       (unsigned long long)row->no_cost, (unsigned long long)row->count);
         return;
     }
+    if (row->flops == 0 && bytes == 0) {
+        orr__text_add(text, "it declares no FLOP and no bytes: only its time is known");
+        return;
+    }
     orr_roof_fraction(&roof, &up, &down);
     if (down == 0) {
         orr__text_add(text, row->time_ns == 0 ? "it took no time"

@@ -177,6 +177,22 @@ static void a_host_function_holds_back_its_stream(void **state) {
     finish(&f, &a);
 }
 
+static void an_allocation_names_a_stream_but_holds_nothing_back(void **state) {
+    (void)state;
+    struct fixture f;
+    start(&f);
+    uint64_t a = kernel(&f, 0, "a", 0, 10, 20, 100);
+    uint64_t alloc = command(&f, ORR_COMMAND_ALLOC, 0, "alloc", 10, 10, 300, 300);
+    fixture_row(&f, alloc)->seq = 0;
+    uint64_t b = kernel(&f, 0, "b", 10, 20, 110, 200);
+    fixture_row(&f, b)->seq = 2;
+    struct orr_analysis *analysis = analyze(&f);
+    check_parts(analysis, a, 10, 0, 0, 10, 80);
+    check_parts(analysis, b, 10, 80, 0, 10, 90);
+    assert_int_equal(analysis->split.dep_violations, 0);
+    finish(&f, &analysis);
+}
+
 static void a_ready_time_that_the_edges_do_not_explain_is_used_and_counted(void **state) {
     (void)state;
     struct fixture f;
@@ -836,6 +852,7 @@ int main(void) {
         cmocka_unit_test(an_event_wait_is_a_dependency_of_what_follows),
         cmocka_unit_test(a_wait_on_another_device_is_dep_wait_of_the_idle_one),
         cmocka_unit_test(a_host_function_holds_back_its_stream),
+        cmocka_unit_test(an_allocation_names_a_stream_but_holds_nothing_back),
         cmocka_unit_test(a_ready_time_that_the_edges_do_not_explain_is_used_and_counted),
         cmocka_unit_test(a_ready_time_that_agrees_is_silent),
         cmocka_unit_test(a_start_before_a_dependency_is_a_violation),
