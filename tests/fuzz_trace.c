@@ -2,9 +2,9 @@
  *
  * Random bytes are not an SQLite file, and a database is larger than an input, so an input is a
  * list of changes: byte 0 holds flags, bytes 1 to 3 the length to cut the file to (0: whole), then
- * five bytes for each change: place (3), how (1), value (1). With flag 1 the second half of the input is a
- * journal beside the file, with flag 2 its header is made plausible. An input that begins like an
- * SQLite file is taken for the file itself. */
+ * five bytes for each change: place (3), how (1), value (1). With flag 1 the second half of the
+ * input is a journal beside the file, with flag 2 its header is made plausible. An input that
+ * begins like an SQLite file is taken for the file itself. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

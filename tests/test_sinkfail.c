@@ -1,8 +1,8 @@
 /* What the trace does when something fails: memory, the disk, the folder, another process's lock.
  *
  * Files fail through a VFS, SQLite's layer of file operations, that passes everything on to the
- * system's until it is told to fail. What must hold every time: the sink takes records until the end, the
- * failure is reported once with path and reason, what was committed before can be read, and
+ * system's until it is told to fail. What must hold every time: the sink takes records until the
+ * end, the failure is reported with path and reason, what was committed before can be read, and
  * nothing leaks. */
 #include <errno.h>
 #include <setjmp.h>

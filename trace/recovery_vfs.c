@@ -11,7 +11,7 @@
 
 enum { SECTOR_BYTES = 512 };
 
-/* A file mapped privately: pages that are written are copied by the kernel, the rest is the file. */
+/* A file mapped privately: the kernel copies pages that are written, the rest is the file. */
 struct mapped_file {
     sqlite3_file base;
     unsigned char *bytes; /* NULL: an empty file */

@@ -1,9 +1,10 @@
 /* Internal to trace/: reading a database that a killed run left, without changing it.
  *
  * Such a file has a journal beside it that takes the unfinished transaction back, and SQLite wants
- * to do that in the file. Through this VFS (SQLite's layer of file operations) it does it in memory:
- * file and journal are mapped privately, what is written stays in this process, and a deleted
- * journal is only forgotten. So traces on read-only media and other people's traces can be read.
+ * to do that in the file. Through this VFS (SQLite's layer of file operations) it does it in
+ * memory: file and journal are mapped privately, what is written stays in this process, and a
+ * deleted journal is only forgotten. So traces on read-only media and other people's traces can be
+ * read.
  *
  *     struct orr__recovery_vfs vfs;
  *     orr__recovery_vfs_register(&vfs);

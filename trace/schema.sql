@@ -104,9 +104,9 @@ CREATE TABLE finding (
 -- Part 2. Storage of the long tables: texts are numbers of table `text`, words are codes
 --
 -- NAME_row is behind view NAME, and its columns mean what those of the view mean; only what is
--- stored differently is said here. All columns hold integers (counter_row.value a real). The type is
--- left out on purpose: SQLite then spares a check of every value, 8 % of the time that it takes to
--- write a command.
+-- stored differently is said here. All columns hold integers (counter_row.value a real). The type
+-- is left out on purpose: SQLite then spares a check of every value, 8 % of the time that it takes
+-- to write a command.
 
 -- Every distinct name, site, label once. Absent texts have no row here: they read as NULL.
 CREATE TABLE text (
@@ -298,8 +298,9 @@ CREATE VIEW sync AS SELECT
         WHEN 3 THEN 'future' END AS kind,
     CASE kind                              -- for people: 'stream compute of device 0', 'event e1',
                                            -- 'device 0', 'future loss'
-        WHEN 0 THEN coalesce((SELECT 'stream ' || coalesce(s.name, s.id) || ' of device ' || s.device
-            FROM stream AS s WHERE s.id = r.target), 'stream ' || target)
+        WHEN 0 THEN coalesce(
+            (SELECT 'stream ' || coalesce(s.name, s.id) || ' of device ' || s.device
+             FROM stream AS s WHERE s.id = r.target), 'stream ' || target)
         WHEN 2 THEN 'device ' || target
         ELSE CASE kind WHEN 1 THEN 'event' ELSE 'future' END ||
             coalesce((SELECT ' ' || text FROM text WHERE id = r.target), '') END AS target,
@@ -331,7 +332,7 @@ CREATE VIEW collective AS SELECT
     id,
     communicator, -- communicator.id
     seq,          -- per communicator, from 0
-    (SELECT text FROM text WHERE id = r.kind) AS kind,           -- all_reduce, all_gather, send, ...
+    (SELECT text FROM text WHERE id = r.kind) AS kind,           -- all_reduce, all_gather, ...
     bytes,        -- of one rank's contribution, as its kind defines it
     CASE dtype WHEN 0 THEN 'f64' WHEN 1 THEN 'f32' WHEN 2 THEN 'f16' WHEN 3 THEN 'bf16'
         WHEN 4 THEN 'i32' WHEN 5 THEN 'i64' WHEN 6 THEN 'bool' END AS dtype,

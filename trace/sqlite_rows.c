@@ -1,7 +1,7 @@
 /* Virtual tables over a chunk of records.
  *
- *     words    [cmd 7][edge][access][access][cmd 3][edge][sync 1] ...      as the runtime wrote them
- *     offsets  command: 40 0 | edge: 15 55 | access: 18 23 | sync: 58      sorted into kinds
+ *     words    [cmd 7][edge][access][access][cmd 3][edge][sync 1] ...     as the runtime wrote them
+ *     offsets  command: 40 0 | edge: 15 55 | access: 18 23 | sync: 58     sorted into kinds
  *
  * and one virtual table per kind that walks its offsets. Kinds whose table has an id as primary key
  * are brought into the order of ids first, because commands come in the order of completion: the

@@ -21,8 +21,8 @@
  * Durability: a transaction survives the end of the process, not a power failure (synchronous is
  * off; a trace can be made again).
  *
- * Threads: open, the writer, flush and close belong to one thread, the runtime's host thread. In the
- * modes with a thread SQLite runs on that one. Other processes may read the file meanwhile. */
+ * Threads: open, the writer, flush and close belong to one thread, the runtime's host thread. In
+ * the modes with a thread SQLite runs on that one. Other processes may read the file meanwhile. */
 #ifndef ORR_TRACE_SQLITE_SINK_H
 #define ORR_TRACE_SQLITE_SINK_H
 
@@ -59,7 +59,8 @@ struct orr_sqlite_options {
  * borrowed until close. The sink is owned by the caller until close, which frees it.
  *
  * ORR_INVALID: the path is a file that Orrery did not write. ORR_IO: it cannot be created or is in
- * use by another process; nothing is left behind. ORR_NO_MEMORY. The error names path and reason. */
+ * use by another process; nothing is left behind. ORR_NO_MEMORY. The error names path and
+ * reason. */
 enum orr_status orr_sqlite_sink_open(const char *path, const struct orr_sqlite_options *options,
                                      const struct orr_memory *memory, struct orr_sink **out_sink,
                                      struct orr_error *error) ORR_MUST_CHECK;

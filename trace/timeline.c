@@ -1,4 +1,4 @@
-/* The arrays themselves: making, freeing, looking up. timeline_read.c fills them from a database. */
+/* The arrays themselves: making, freeing, looking up. timeline_read.c fills them. */
 #include "trace/timeline.h"
 
 #include <stdbool.h>

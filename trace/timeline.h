@@ -11,7 +11,8 @@
  *
  * Times are int64 ns, ORR_TIME_NONE where the trace has none. Arrays are sorted by id; ids need not
  * be dense. Texts are borrowed from the timeline and live until it is destroyed; an absent text is
- * "", an absent id is 0 for commands, ops, buffers, collectives and ORR_ID_NONE for device, stream, host.
+ * "", an absent id is 0 for commands, ops, buffers, collectives and ORR_ID_NONE for device, stream,
+ * host.
  *
  * Threads: immutable once read; any number of readers. */
 #ifndef ORR_TRACE_TIMELINE_H
@@ -32,8 +33,8 @@ struct orr_timeline_device {
     uint32_t id, physical;
     const char *name, *kind, *profile;
     uint64_t mem_bytes;
-    /* Peaks for the roofline, as the run knew them, 0 where unknown: column device.bandwidth and table
-     * device_peak(device, unit, dtype, flops_per_s). */
+    /* Peaks for the roofline, as the run knew them, 0 where unknown: column device.bandwidth and
+     * table device_peak(device, unit, dtype, flops_per_s). */
     uint64_t bandwidth;                /* byte/s */
     uint64_t peak[2][ORR_DTYPE_COUNT]; /* FLOP/s by enum orr_unit and dtype */
 };
@@ -150,9 +151,10 @@ struct orr_timeline {
     void *texts;                     /* storage of the texts, the reader's business */
 };
 
-/* Reads one of our databases (opened read-only). ORR_INVALID with the file and what was expected for
- * a missing, empty, truncated or foreign file or another schema version; ORR_NO_MEMORY. A trace of a
- * killed or failed run is fine: meta "status" says so. The timeline is owned by the caller. */
+/* Reads one of our databases (opened read-only). ORR_INVALID with the file and what was expected
+ * for a missing, empty, truncated, damaged or foreign file or another schema version; ORR_IO when
+ * the system can't open or read it, or another process holds it; ORR_NO_MEMORY. A trace of a killed
+ * or failed run is fine: meta "status" says so. The timeline is owned by the caller. */
 enum orr_status orr_timeline_read(const char *path, const struct orr_memory *memory,
                                   struct orr_timeline **out_timeline,
                                   struct orr_error *error) ORR_MUST_CHECK;
