@@ -245,6 +245,7 @@ static enum orr_status initialize(struct orr_runtime *runtime,
         runtime->writer = &runtime->sink->writer;
         record_start(runtime);
     }
+    runtime->dispatches = config->runner == ORR_RUNNER_PER_DEVICE;
     add_first_hosts(runtime, config->runner);
     return ORR_OK;
 }
@@ -409,12 +410,23 @@ void orr__runtime_spend_event(struct orr_runtime *runtime, uint32_t device) {
     runtime->verbs->host_spend(runtime->backend, runtime->host, ns > 1 ? ns : 1);
 }
 
+/* What the first command of an operator costs whoever launches it. With dispatch hosts that is a launch;
+ * the rest of the operator is paid here and now by the caller. */
+static int64_t operator_charge(struct orr_runtime *runtime, const struct orr_device_spec *spec) {
+    if (!runtime->dispatches)
+        return spec->host_operator_ns;
+    int64_t own_ns = spec->host_operator_ns - spec->host_launch_ns;
+    if (own_ns > 0 && !runtime->capture && runtime->verbs->host_spend)
+        runtime->verbs->host_spend(runtime->backend, runtime->host, own_ns);
+    return spec->host_launch_ns;
+}
+
 void orr__runtime_operator_begin(struct orr_runtime *runtime, uint32_t device, int64_t charge_ns) {
     assert(device < runtime->device_count);
     if (runtime->operator_depth++ > 0)
         return;
     if (charge_ns < 0)
-        charge_ns = runtime->devices[device].spec.host_operator_ns;
+        charge_ns = operator_charge(runtime, &runtime->devices[device].spec);
     runtime->operator_charge_ns = charge_ns;
 }
 

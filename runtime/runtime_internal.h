@@ -147,6 +147,7 @@ struct orr_runtime {
     struct orr_sink *sink;
     struct orr_record_writer *writer; /* the sink's; NULL without one */
     bool timing_only, trace_accesses;
+    bool dispatches; /* each device has a dispatch host that pays for launches */
     uint64_t seed;
 
     struct orr__device *devices;

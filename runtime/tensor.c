@@ -25,13 +25,16 @@ struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr
     return tensor;
 }
 
+/* Freeing a tensor's blobs is one call, however many devices they are on: its caller pays, if anyone. */
 static void storage_release(struct orr_runtime *runtime, struct orr__storage *storage) {
     if (!storage || --storage->references > 0) {
         return;
     }
+    orr__runtime_operator_begin(runtime, 0, 0);
     for (uint32_t i = 0; i < storage->count; i++) {
         orr_buffer_free(&storage->blobs[i].buffer);
     }
+    orr__runtime_operator_end(runtime, false);
     orr_memory_free(runtime->memory, storage);
 }
 
@@ -60,8 +63,13 @@ struct orr_tensor *orr_tensor_retain(struct orr_tensor *tensor) {
 
 void orr_tensor_destroy(struct orr_tensor **tensor) {
     if (*tensor) {
+        bool last = (*tensor)->references == 1;
+        struct orr_runtime *runtime = (*tensor)->runtime;
         orr__tensor_release(*tensor);
         *tensor = NULL;
+        if (last) {
+            orr__runtime_spend_event(runtime, 0);
+        }
     }
 }
 
