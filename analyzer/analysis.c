@@ -32,20 +32,21 @@ static enum orr_status set_window(struct orr_analysis *a, struct orr_error *erro
 
 static enum orr_status report_devices(struct orr_analysis *a, const struct orr_hosts *hosts) {
     const struct orr_events *events = &a->events;
+    struct orr_launch_scratch scratch;
+    enum orr_status status = orr_launch_scratch_create(events, a->memory, &scratch);
+    if (status != ORR_OK) {
+        return status;
+    }
     a->devices = orr_memory_alloc(a->memory, events->device_count * sizeof *a->devices);
-    if (!a->devices) {
-        return ORR_NO_MEMORY;
+    status = a->devices ? ORR_OK : ORR_NO_MEMORY;
+    for (uint32_t d = 0; d < events->device_count && status == ORR_OK; d++) {
+        status = orr_device_report_compute(events, hosts, &a->options, &a->roofline, d, a->begin_ns,
+                                           a->end_ns, a->exact.graph_launches_no_op, &scratch,
+                                           &a->phases, a->memory, &a->devices[d]);
+        a->device_count += status == ORR_OK;
     }
-    for (uint32_t d = 0; d < events->device_count; d++) {
-        enum orr_status status = orr_device_report_compute(
-            events, hosts, &a->options, &a->roofline, d, a->begin_ns, a->end_ns,
-            a->exact.graph_launches_no_op, &a->phases, a->memory, &a->devices[d]);
-        if (status != ORR_OK) {
-            return status;
-        }
-        a->device_count++;
-    }
-    return ORR_OK;
+    orr_launch_scratch_free(a->memory, &scratch);
+    return status;
 }
 
 static bool correlation_before(const void *context, uint32_t x, uint32_t y) {

@@ -153,12 +153,13 @@ enum orr_status
 orr_device_report_compute(const struct orr_events *events, const struct orr_hosts *hosts,
                           const struct orr_analysis_options *options,
                           const struct orr_roofline *roofline, uint32_t device, int64_t begin_ns,
-                          int64_t end_ns, uint64_t graphs_without_ops, struct orr_phases *phases,
+                          int64_t end_ns, uint64_t graphs_without_ops,
+                          struct orr_launch_scratch *scratch, struct orr_phases *phases,
                           const struct orr_memory *memory, struct orr_device_report *out_report) {
     *out_report =
         (struct orr_device_report){.device = device, .begin_ns = begin_ns, .end_ns = end_ns};
     struct collector collector = {.report = out_report};
-    enum orr_status status = orr_launch_begin(&out_report->launch, events, device, memory);
+    enum orr_status status = orr_launch_begin(&out_report->launch, events, device, scratch, memory);
     if (status == ORR_OK) {
         status = orr_phase_cells_create(&collector.cells, begin_ns, end_ns,
                                         orr_phase_cell_width(options, end_ns - begin_ns), memory);

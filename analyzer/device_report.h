@@ -41,15 +41,13 @@ struct orr_device_report {
 };
 
 /* Walks a device, fills *out_report and appends its phases. `graphs_without_ops`: graph launches of the trace
- * that own no op. Freed with orr_device_report_free. */
-enum orr_status orr_device_report_compute(const struct orr_events *events,
-                                          const struct orr_hosts *hosts,
-                                          const struct orr_analysis_options *options,
-                                          const struct orr_roofline *roofline, uint32_t device,
-                                          int64_t begin_ns, int64_t end_ns,
-                                          uint64_t graphs_without_ops, struct orr_phases *phases,
-                                          const struct orr_memory *memory,
-                                          struct orr_device_report *out_report) ORR_MUST_CHECK;
+ * that own no op. `scratch` is shared by all devices. Freed with orr_device_report_free. */
+enum orr_status orr_device_report_compute(
+    const struct orr_events *events, const struct orr_hosts *hosts,
+    const struct orr_analysis_options *options, const struct orr_roofline *roofline,
+    uint32_t device, int64_t begin_ns, int64_t end_ns, uint64_t graphs_without_ops,
+    struct orr_launch_scratch *scratch, struct orr_phases *phases, const struct orr_memory *memory,
+    struct orr_device_report *out_report) ORR_MUST_CHECK;
 void orr_device_report_free(const struct orr_memory *memory, struct orr_device_report *report);
 
 /* Busy time of a window's classes. */

@@ -98,6 +98,16 @@ enum orr_status orr_events_add_collective(struct orr_events *events,
     ADD(collective, collective);
 }
 
+enum orr_status orr_events_reserve(struct orr_events *events, size_t ops, size_t calls) {
+    enum orr_status status = orr_memory_grow(events->memory, &events->ops, &events->op_capacity,
+                                             ops, sizeof *events->ops, ORR_EVENTS_NONE - 1);
+    if (status == ORR_OK) {
+        status = orr_memory_grow(events->memory, &events->calls, &events->call_capacity, calls,
+                                 sizeof *events->calls, ORR_EVENTS_NONE - 1);
+    }
+    return status;
+}
+
 static bool bad_time(int64_t time) {
     return time > ORR_EVENTS_TIME_MAX || time < -ORR_EVENTS_TIME_MAX;
 }
@@ -200,7 +210,7 @@ static uint32_t thread_of_call(const struct orr_events *events, uint32_t call) {
 
 static enum orr_status order_streams(struct orr_events *events) {
     events->stream_order =
-        orr_memory_alloc(events->memory, events->op_count * sizeof *events->stream_order);
+        orr_memory_resize(events->memory, NULL, events->op_count * sizeof *events->stream_order);
     events->stream_first =
         orr_memory_alloc(events->memory, (events->stream_count + 1) * sizeof *events->stream_first);
     if (!events->stream_order || !events->stream_first) {
@@ -222,7 +232,7 @@ static enum orr_status order_streams(struct orr_events *events) {
 static enum orr_status order_devices(struct orr_events *events) {
     size_t devices = events->device_count;
     events->device_order =
-        orr_memory_alloc(events->memory, events->op_count * sizeof *events->device_order);
+        orr_memory_resize(events->memory, NULL, events->op_count * sizeof *events->device_order);
     events->device_first =
         orr_memory_alloc(events->memory, (devices + 1) * sizeof *events->device_first);
     if (!events->device_order || !events->device_first) {
@@ -259,7 +269,7 @@ static enum orr_status order_devices(struct orr_events *events) {
 
 static enum orr_status order_threads(struct orr_events *events) {
     events->thread_order =
-        orr_memory_alloc(events->memory, events->call_count * sizeof *events->thread_order);
+        orr_memory_resize(events->memory, NULL, events->call_count * sizeof *events->thread_order);
     events->thread_first =
         orr_memory_alloc(events->memory, (events->thread_count + 1) * sizeof *events->thread_first);
     if (!events->thread_order || !events->thread_first) {
@@ -279,9 +289,9 @@ static enum orr_status order_threads(struct orr_events *events) {
 /* p of every op, and the largest end up to each place of a stream. */
 static enum orr_status link_streams(struct orr_events *events) {
     events->stream_reach =
-        orr_memory_alloc(events->memory, events->op_count * sizeof *events->stream_reach);
+        orr_memory_resize(events->memory, NULL, events->op_count * sizeof *events->stream_reach);
     events->op_position =
-        orr_memory_alloc(events->memory, events->op_count * sizeof *events->op_position);
+        orr_memory_resize(events->memory, NULL, events->op_count * sizeof *events->op_position);
     if (!events->stream_reach || !events->op_position) {
         return ORR_NO_MEMORY;
     }

@@ -210,6 +210,10 @@ void orr_events_init(struct orr_events *events, const struct orr_memory *memory)
 /* Frees the arrays, not the texts. Accepts a zeroed or partly filled model. */
 void orr_events_free(struct orr_events *events);
 
+/* Room for so many ops and calls in all, for fillers that know: saves time and memory. ORR_NO_MEMORY. */
+enum orr_status orr_events_reserve(struct orr_events *events, size_t ops,
+                                   size_t calls) ORR_MUST_CHECK;
+
 /* Appending. The item is copied, *out_index (may be NULL) is its index. ORR_NO_MEMORY. */
 enum orr_status orr_events_add_device(struct orr_events *events,
                                       const struct orr_events_device *device,

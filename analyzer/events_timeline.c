@@ -28,6 +28,7 @@ struct builder {
     struct graph_call *graphs;
     uint32_t *graph_order;
     size_t graph_count;
+    uint8_t *awaits;          /* a bit per command: an edge leads to it */
     uint64_t *last_broadcast; /* by device: the operator whose broadcast bytes were charged last */
 };
 
@@ -646,11 +647,28 @@ static bool same_collective(const struct builder *b, uint32_t x, uint32_t y) {
            b->collective_of[x] == b->collective_of[y];
 }
 
+/* Most commands have no edge but that of their stream: a bit saves the search for the others. */
+static void mark_awaiting(struct builder *b) {
+    const struct orr_timeline *t = b->timeline;
+    for (size_t e = 0; e < t->edge_count; e++) {
+        if (t->edges[e].kind == ORR_EDGE_STREAM) {
+            continue;
+        }
+        uint32_t command = command_index(t, t->edges[e].dst);
+        if (command != ORR_EVENTS_NONE) {
+            b->awaits[command / 8] |= (uint8_t)(1u << (command % 8));
+        }
+    }
+}
+
 /* Returns true if an event edge leads to the command. */
 static bool add_edges(const struct builder *b, uint32_t command, struct pending *pending) {
     const struct orr_timeline *t = b->timeline;
     uint64_t id = t->commands[command].id;
     bool event = false;
+    if (!(b->awaits[command / 8] & (1u << (command % 8)))) {
+        return false;
+    }
     for (size_t e = first_edge_to(t, id); e < t->edge_count && t->edges[e].dst == id; e++) {
         uint32_t source = command_index(t, t->edges[e].src);
         event = event || t->edges[e].kind == ORR_EDGE_EVENT;
@@ -698,6 +716,7 @@ static enum orr_status add_dependencies(struct builder *b) {
         return status;
     }
     find_ops_before(b);
+    mark_awaiting(b);
     for (size_t s = 0; s < b->timeline->stream_count; s++) {
         link_stream_waits(b, s);
     }
@@ -778,29 +797,40 @@ static void set_source(struct builder *b) {
 }
 
 static void free_builder(struct builder *b) {
-    void *arrays[] = {b->call_of,       b->op_of,           b->op_before,     b->operator_of,
-                      b->collective_of, b->stream_commands, b->stream_first,  b->stream_index,
-                      b->graphs,        b->graph_order,     b->last_broadcast};
+    void *arrays[] = {b->call_of,       b->op_of,           b->op_before,    b->operator_of,
+                      b->collective_of, b->stream_commands, b->stream_first, b->stream_index,
+                      b->graphs,        b->graph_order,     b->awaits,       b->last_broadcast};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         orr_memory_free(b->memory, arrays[i]);
     }
+}
+
+/* Exact room for ops and calls. */
+static enum orr_status count_rows(struct builder *b) {
+    const struct orr_timeline *t = b->timeline;
+    size_t ops = 0;
+    for (size_t i = 0; i < t->command_count; i++) {
+        ops += is_op_kind(t->commands[i].kind);
+    }
+    return orr_events_reserve(b->events, ops, t->command_count + t->sync_count);
 }
 
 static enum orr_status create_builder(struct builder *b) {
     const struct orr_timeline *t = b->timeline;
     const struct orr_memory *m = b->memory;
     size_t commands = t->command_count;
-    b->call_of = orr_memory_alloc(m, commands * sizeof *b->call_of);
-    b->op_of = orr_memory_alloc(m, commands * sizeof *b->op_of);
-    b->op_before = orr_memory_alloc(m, commands * sizeof *b->op_before);
-    b->operator_of = orr_memory_alloc(m, t->op_count * sizeof *b->operator_of);
-    b->stream_commands = orr_memory_alloc(m, commands * sizeof *b->stream_commands);
+    b->call_of = orr_memory_resize(m, NULL, commands * sizeof *b->call_of);
+    b->op_of = orr_memory_resize(m, NULL, commands * sizeof *b->op_of);
+    b->op_before = orr_memory_resize(m, NULL, commands * sizeof *b->op_before);
+    b->operator_of = orr_memory_resize(m, NULL, t->op_count * sizeof *b->operator_of);
+    b->stream_commands = orr_memory_resize(m, NULL, commands * sizeof *b->stream_commands);
     b->stream_first = orr_memory_alloc(m, (t->stream_count + 1) * sizeof *b->stream_first);
     b->stream_index = orr_memory_alloc(m, t->stream_count * sizeof *b->stream_index);
+    b->awaits = orr_memory_alloc(m, commands / 8 + 1);
     b->last_broadcast = orr_memory_alloc(m, t->device_count * sizeof *b->last_broadcast);
     bool all = b->call_of && b->op_of && b->op_before && b->operator_of && b->stream_commands &&
-               b->stream_first && b->stream_index && b->last_broadcast;
-    return all ? ORR_OK : ORR_NO_MEMORY;
+               b->stream_first && b->stream_index && b->awaits && b->last_broadcast;
+    return all ? count_rows(b) : ORR_NO_MEMORY;
 }
 
 static enum orr_status build(struct builder *b) {

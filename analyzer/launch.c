@@ -34,53 +34,40 @@ struct call_list {
     size_t count;
 };
 
-static bool index_before(const void *context, uint32_t a, uint32_t b) {
-    (void)context;
-    return a < b;
-}
-
 static enum orr_status list_calls(const struct orr_events *events, uint32_t device,
+                                  struct orr_launch_scratch *scratch,
                                   const struct orr_memory *memory, struct call_list *list) {
     size_t first = events->device_first[device], end = events->device_first[device + 1];
     list->calls = orr_memory_resize(memory, NULL, (end - first) * sizeof *list->calls);
     if (!list->calls) {
         return ORR_NO_MEMORY;
     }
-    size_t count = 0;
     for (size_t i = first; i < end; i++) {
         uint32_t call = events->ops[events->device_order[i]].call;
-        if (call != ORR_EVENTS_NONE) {
-            list->calls[count++] = call;
+        if (call != ORR_EVENTS_NONE && scratch->seen_by[call] != device + 1) {
+            scratch->seen_by[call] = device + 1;
+            list->calls[list->count++] = call;
         }
     }
-    enum orr_status status = orr__sort_indices(memory, list->calls, count, index_before, NULL);
-    for (size_t i = 0; i < count && status == ORR_OK; i++) {
-        if (i == 0 || list->calls[i] != list->calls[i - 1]) {
-            list->calls[list->count++] = list->calls[i];
-        }
-    }
-    return status;
+    return ORR_OK;
 }
 
-static bool thread_before(const void *context, uint32_t a, uint32_t b) {
-    const struct orr_events *events = context;
-    return events->calls[a].thread < events->calls[b].thread;
-}
-
-/* Thread with most calls of the list (sorted by thread); of equals the one whose label is first in text. */
+/* Thread with most calls of the list; of equals the one whose label is first in text. */
 static void choose_thread(const struct orr_events *events, const struct call_list *list,
-                          struct orr_launch *launch) {
-    for (size_t begin = 0, end; begin < list->count; begin = end) {
-        uint32_t thread = events->calls[list->calls[begin]].thread;
-        for (end = begin; end < list->count && events->calls[list->calls[end]].thread == thread;
-             end++) {
-        }
+                          struct orr_launch_scratch *scratch, struct orr_launch *launch) {
+    for (size_t i = 0; i < list->count; i++) {
+        scratch->counts[events->calls[list->calls[i]].thread]++;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        uint32_t thread = events->calls[list->calls[i]].thread;
+        size_t calls = scratch->counts[thread];
+        scratch->counts[thread] = 0; /* looked at once, and zero again for the next device */
         bool first_in_text =
-            launch->thread != ORR_EVENTS_NONE && end - begin == launch->feed_calls &&
+            launch->thread != ORR_EVENTS_NONE && calls > 0 && calls == launch->feed_calls &&
             strcmp(events->threads[thread].label, events->threads[launch->thread].label) < 0;
-        if (end - begin > launch->feed_calls || first_in_text) {
+        if (calls > launch->feed_calls || first_in_text) {
             launch->thread = thread;
-            launch->feed_calls = end - begin;
+            launch->feed_calls = calls;
         }
     }
 }
@@ -138,16 +125,32 @@ static enum orr_status list_breaking(const struct orr_events *events, struct orr
     return ORR_OK;
 }
 
+enum orr_status orr_launch_scratch_create(const struct orr_events *events,
+                                          const struct orr_memory *memory,
+                                          struct orr_launch_scratch *out_scratch) {
+    out_scratch->seen_by = orr_memory_alloc(memory, events->call_count * sizeof(uint32_t));
+    out_scratch->counts = orr_memory_alloc(memory, events->thread_count * sizeof(size_t));
+    if (!out_scratch->seen_by || !out_scratch->counts) {
+        orr_launch_scratch_free(memory, out_scratch);
+        return ORR_NO_MEMORY;
+    }
+    return ORR_OK;
+}
+
+void orr_launch_scratch_free(const struct orr_memory *memory, struct orr_launch_scratch *scratch) {
+    orr_memory_free(memory, scratch->seen_by);
+    orr_memory_free(memory, scratch->counts);
+    *scratch = (struct orr_launch_scratch){0};
+}
+
 enum orr_status orr_launch_begin(struct orr_launch *launch, const struct orr_events *events,
-                                 uint32_t device, const struct orr_memory *memory) {
+                                 uint32_t device, struct orr_launch_scratch *scratch,
+                                 const struct orr_memory *memory) {
     *launch = (struct orr_launch){.thread = ORR_EVENTS_NONE, .events = events, .memory = memory};
     struct call_list list = {0};
-    enum orr_status status = list_calls(events, device, memory, &list);
+    enum orr_status status = list_calls(events, device, scratch, memory, &list);
     if (status == ORR_OK) {
-        status = orr__sort_indices(memory, list.calls, list.count, thread_before, events);
-    }
-    if (status == ORR_OK) {
-        choose_thread(events, &list, launch);
+        choose_thread(events, &list, scratch, launch);
         status = measure_calls(events, &list, launch);
     }
     if (status == ORR_OK) {

@@ -10,7 +10,7 @@
  * gaps between two ops of T with nothing in between that cannot be captured. Ceilings of different fixes
  * do not add up.
  *
- *     orr_launch_begin(&launch, events, device, memory);   // T and its calls
+ *     orr_launch_begin(&launch, events, device, &scratch, memory);   // T and its calls
  *     ... orr_launch_add_gap(&launch, &gap) for each gap of the walk ...
  *     orr_launch_finish(&launch, options, memory);
  *     orr_launch_free(memory, &launch);
@@ -76,8 +76,19 @@ struct orr_launch {
     enum orr_status status; /* first failure of add_gap */
 };
 
+/* Space shared by all devices of one analysis, so that each costs only what it has. */
+struct orr_launch_scratch {
+    uint32_t *seen_by; /* by call: 1 + the device that counted it last; owned */
+    size_t *counts;    /* by thread, 0 between devices; owned */
+};
+enum orr_status orr_launch_scratch_create(const struct orr_events *events,
+                                          const struct orr_memory *memory,
+                                          struct orr_launch_scratch *out_scratch) ORR_MUST_CHECK;
+void orr_launch_scratch_free(const struct orr_memory *memory, struct orr_launch_scratch *scratch);
+
 enum orr_status orr_launch_begin(struct orr_launch *launch, const struct orr_events *events,
-                                 uint32_t device, const struct orr_memory *memory) ORR_MUST_CHECK;
+                                 uint32_t device, struct orr_launch_scratch *scratch,
+                                 const struct orr_memory *memory) ORR_MUST_CHECK;
 /* A failure (ORR_NO_MEMORY) is kept and reported by finish. */
 void orr_launch_add_gap(struct orr_launch *launch, const struct orr_gap *gap);
 enum orr_status orr_launch_finish(struct orr_launch *launch) ORR_MUST_CHECK;
