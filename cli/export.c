@@ -2,8 +2,10 @@
 #include <sys/stat.h>
 
 #include "analyzer/analysis.h"
+#include "analyzer/phase_report.h"
 #include "cli/cli.h"
 #include "trace/perfetto.h"
+#include "trace/queue_depth.h"
 #include "trace/timeline.h"
 
 static const char usage[] =
@@ -21,20 +23,40 @@ static int may_write(const char *path) {
     return orr_perfetto_recognize(path);
 }
 
-/* The analysis' phases as the timeline draws them. Owned by the caller. */
-static struct orr_perfetto_phase *phases_of(const struct orr_analysis *analysis,
-                                            const struct orr_memory *memory) {
+/* The analysis' phases as the timeline draws them, and the storage of their texts. */
+struct drawn_phases {
+    struct orr_perfetto_phase *items;
+    char (*classes)[ORR_PHASE_CLASS_MAX];
+    char **whys;
+    size_t count;
+};
+
+static void free_phases(struct drawn_phases *drawn, const struct orr_memory *memory) {
+    for (size_t i = 0; drawn->whys && i < drawn->count; i++)
+        orr_memory_free(memory, drawn->whys[i]);
+    orr_memory_free(memory, drawn->whys);
+    orr_memory_free(memory, drawn->classes);
+    orr_memory_free(memory, drawn->items);
+}
+
+static enum orr_status draw_phases(const struct orr_analysis *analysis,
+                                   const struct orr_memory *memory, struct drawn_phases *drawn) {
     const struct orr_phases *phases = &analysis->phases;
-    struct orr_perfetto_phase *drawn =
-        orr_memory_alloc(memory, (phases->count + 1) * sizeof *drawn);
-    for (size_t i = 0; drawn && i < phases->count; i++)
-        drawn[i] =
-            (struct orr_perfetto_phase){.device = phases->items[i].device,
-                                        .begin_ns = phases->items[i].begin_ns,
-                                        .end_ns = phases->items[i].end_ns,
-                                        .class_name = orr_phase_class_text(&phases->items[i]),
-                                        .why = ""};
-    return drawn;
+    drawn->count = phases->count;
+    drawn->items = orr_memory_alloc(memory, (phases->count + 1) * sizeof *drawn->items);
+    drawn->classes = orr_memory_alloc(memory, (phases->count + 1) * sizeof *drawn->classes);
+    drawn->whys = orr_memory_alloc(memory, (phases->count + 1) * sizeof(char *));
+    enum orr_status status = drawn->items && drawn->classes && drawn->whys ? ORR_OK : ORR_NO_MEMORY;
+    for (size_t i = 0; status == ORR_OK && i < phases->count; i++) {
+        const struct orr_phase *phase = &phases->items[i];
+        status = orr_phase_report(analysis, phase, drawn->classes[i], &drawn->whys[i]);
+        drawn->items[i] = (struct orr_perfetto_phase){.device = phase->device,
+                                                      .begin_ns = phase->begin_ns,
+                                                      .end_ns = phase->end_ns,
+                                                      .class_name = drawn->classes[i],
+                                                      .why = drawn->whys[i]};
+    }
+    return status;
 }
 
 static enum orr_status write_timeline(const struct orr_cli *cli,
@@ -45,13 +67,14 @@ static enum orr_status write_timeline(const struct orr_cli *cli,
     enum orr_status status = orr_analyze(timeline, &options, cli->memory, &analysis, error);
     if (status != ORR_OK)
         return status;
-    struct orr_perfetto_phase *phases = phases_of(analysis, cli->memory);
-    if (!phases)
-        status = orr_error_set(error, ORR_NO_MEMORY, "out of host memory for the phases");
+    struct drawn_phases drawn = {0};
+    status = draw_phases(analysis, cli->memory, &drawn);
+    if (status != ORR_OK)
+        status = orr_error_set(error, status, "out of host memory for the phases");
     else
-        status = orr_perfetto_write(timeline, phases, analysis->phases.count, output, cli->memory,
-                                    counts, error);
-    orr_memory_free(cli->memory, phases);
+        status = orr_perfetto_write(timeline, drawn.items, drawn.count, output, cli->memory, counts,
+                                    error);
+    free_phases(&drawn, cli->memory);
     orr_analysis_destroy(&analysis);
     return status;
 }
@@ -62,6 +85,8 @@ static enum orr_exit export(const struct orr_cli *cli, const char *path, const c
     enum orr_status status = orr_timeline_read(path, cli->memory, &timeline, &error);
     if (status == ORR_OK && !may_write(output)) status = orr_error_set(
         &error, ORR_IO, "%s: a file that `orrery export` did not write; it is left alone", output);
+    if (status == ORR_OK && orr_timeline_add_queue_depth(timeline) != ORR_OK)
+        status = orr_error_set(&error, ORR_NO_MEMORY, "out of host memory for the counters");
     if (status == ORR_OK) status = write_timeline(cli, timeline, output, &counts, &error);
     orr_timeline_destroy(&timeline);
     if (status != ORR_OK) return orr_cli_fail(cli, &error);

@@ -288,7 +288,12 @@ FROM cmd_row AS r;
 CREATE VIEW edge AS SELECT src, dst,
     CASE kind WHEN 0 THEN 'stream' WHEN 1 THEN 'event' WHEN 2 THEN 'host' WHEN 3 THEN 'collective'
         WHEN 4 THEN 'allocator' END AS kind
-FROM edge_row;
+FROM edge_row
+UNION ALL -- the order within streams follows from seq and is not stored
+SELECT src, dst, 'stream' FROM (
+    SELECT lag(id) OVER (PARTITION BY stream ORDER BY seq) AS src, id AS dst
+    FROM cmd_row WHERE seq > 0)
+WHERE src IS NOT NULL;
 
 -- A host blocked on [begin_ns, end_ns).
 CREATE VIEW sync AS SELECT
@@ -348,7 +353,23 @@ CREATE VIEW counter AS SELECT
     (SELECT text FROM text WHERE id = r.name) AS name, -- 'memory bytes', 'queue depth', ...
     ts_ns,
     value
-FROM counter_row AS r;
+FROM counter_row AS r
+UNION ALL -- 'queue depth' follows from the commands: enqueued (the call began) and not finished
+SELECT device, 'queue depth', ts_ns, value FROM (
+    SELECT device, ts_ns, value,
+        lag(value, 1, 0.0) OVER (PARTITION BY device ORDER BY ts_ns) AS before
+    FROM (
+        SELECT device, ts_ns,
+            sum(sum(change)) OVER (PARTITION BY device ORDER BY ts_ns) * 1.0 AS value
+        FROM (
+            SELECT device, enqueue_ns AS ts_ns, 1 AS change FROM cmd_row
+            WHERE seq > 0 AND device IS NOT NULL AND enqueue_ns IS NOT NULL
+            UNION ALL
+            SELECT device, finish_ns, -1 FROM cmd_row
+            WHERE seq > 0 AND device IS NOT NULL AND enqueue_ns IS NOT NULL
+                AND finish_ns IS NOT NULL)
+        GROUP BY device, ts_ns))
+WHERE value <> before;
 
 ---------------------------------------------------------------------------------------------------
 -- Part 3. The interval split
