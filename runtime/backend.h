@@ -141,6 +141,7 @@ struct orr_backend_verbs {
     uint32_t abi;      /* ORR_BACKEND_ABI */
     const char *name;  /* "sim", "cpu", "cuda": meta.backend */
     const char *clock; /* "virtual", "monotonic", "device": meta.clock */
+    const char *collective; /* algorithm that collectives run, or are timed as: "ring", "direct" */
 
     /* Ends all commands that can still end, retires the rest as PENDING, frees everything. */
     void (*close)(struct orr_backend *backend);

@@ -253,6 +253,7 @@ void orr__collective_record(struct orr_communicator *communicator,
                                                         : first->bytes_written,
                                            .communicator = communicator->id,
                                            .kind = runtime->id_collectives[collective->kind],
+                                           .algorithm = runtime->id_algorithm,
                                            .root = broadcasts ? collective->root : ORR_ID_NONE,
                                            .peer = ORR_ID_NONE};
     record.header.a = (uint8_t)collective->dtype;

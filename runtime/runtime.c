@@ -214,6 +214,8 @@ static enum orr_status open_backend(struct orr_runtime *runtime,
                              "backend '%s' speaks version %u of the backend seam, expected %u",
                              runtime->verbs->name, (unsigned)runtime->verbs->abi,
                              (unsigned)ORR_BACKEND_ABI);
+    if (orr__runtime_name(runtime, runtime->verbs->collective, &runtime->id_algorithm) != ORR_OK)
+        return orr_error_set(error, ORR_NO_MEMORY, "out of host memory for a runtime");
     return ORR_OK;
 }
 

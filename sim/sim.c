@@ -121,6 +121,7 @@ static const struct orr_backend_verbs verbs = {
     .abi = ORR_BACKEND_ABI,
     .name = "sim",
     .clock = "virtual",
+    .collective = "ring",
     .close = sim_close,
     .memory_create = memory_create,
     .memory_destroy = memory_destroy,
