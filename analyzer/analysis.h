@@ -1,8 +1,8 @@
 /* The analyzer: what a trace says about where time and memory went.
  *
- * It reads a timeline, and nothing else: a simulated and a real trace are treated alike, and it cannot peek at
- * the model. All figures are exact integers of ns; every ns of a device's window has one class. The reports
- * (report_text.h, report_json.h) print one struct orr_analysis.
+ * It reads a timeline, and nothing else: a simulated and a real trace are treated alike, and it
+ * cannot peek at the model. All figures are exact integers of ns; every ns of a device's window has
+ * one class. The reports (report_text.h, report_json.h) print one struct orr_analysis.
  *
  *     struct orr_analysis_options options = orr_analysis_options_default();
  *     struct orr_analysis *analysis;
@@ -46,17 +46,17 @@ struct orr_analysis {
     struct orr_analysis_findings findings;
 };
 
-/* Analyses one of our timelines, which must live as long as the analysis. ORR_INVALID for a window that ends
- * before it begins; ORR_NO_MEMORY. A timeline without any op is fine: every figure is then 0 or absent, and a
- * finding says so. *out_analysis is owned by the caller. */
+/* Analyses one of our timelines, which must live as long as the analysis. ORR_INVALID for a window
+ * that ends before it begins; ORR_NO_MEMORY. A timeline without any op is fine: every figure is
+ * then 0 or absent, and a finding says so. *out_analysis is owned by the caller. */
 enum orr_status orr_analyze(const struct orr_timeline *timeline,
                             const struct orr_analysis_options *options,
                             const struct orr_memory *memory, struct orr_analysis **out_analysis,
                             struct orr_error *error) ORR_MUST_CHECK;
 
-/* Analyses a prepared event model, of whatever origin, and takes it over: on success it belongs to the
- * analysis and *events is empty; on failure it is still the caller's. Its texts must live as long as the
- * analysis. */
+/* Analyses a prepared event model, of whatever origin, and takes it over: on success it belongs to
+ * the analysis and *events is empty; on failure it is still the caller's. Its texts must live as
+ * long as the analysis. */
 enum orr_status orr_analyze_events(struct orr_events *events,
                                    const struct orr_analysis_options *options,
                                    const struct orr_memory *memory,

@@ -1,11 +1,12 @@
 /* Conservation: every ns of a device's window is in exactly one class (2.3).
  *
  *     busy   compute | exposed_comm | exposed_copy            (priority: C, then M, then P)
- *     gap    [g0 .. host part .. | .. dependency .. | .. rest .. g1)  classed by the op N that starts at g1
+ *     gap    [g0 .. host part .. | .. dependency .. | .. rest .. g1)  classed by the op N that
+ *     starts at g1
  *
- * A gap is a maximal interval with no op on any stream of the device; an op of no length cuts it. Host part:
- * up to the end of N's call. Gaps are classed whole and clipped to the window afterwards, so classes of
- * adjacent windows add up.
+ * A gap is a maximal interval with no op on any stream of the device; an op of no length cuts it.
+ * Host part: up to the end of N's call. Gaps are classed whole and clipped to the window
+ * afterwards, so classes of adjacent windows add up.
  *
  * Threads: pure functions. */
 #ifndef ORR_ANALYZER_CLASSES_H
@@ -63,8 +64,8 @@ struct orr_gap {
     int64_t classes[ORR_CLASS_COUNT];
 };
 
-/* What a walk tells. Pieces of gaps come in ascending order, so do pieces of busy time; the two are not
- * interleaved. `gap` is called for each gap after its pieces. */
+/* What a walk tells. Pieces of gaps come in ascending order, so do pieces of busy time; the two are
+ * not interleaved. `gap` is called for each gap after its pieces. */
 struct orr_walk {
     void (*busy)(void *context, enum orr_busy busy, int64_t begin_ns, int64_t end_ns);
     void (*idle)(void *context, enum orr_class class_, int64_t begin_ns, int64_t end_ns);
@@ -84,8 +85,8 @@ struct orr_device_times {
     uint64_t gaps, gaps_host;
 };
 
-/* Walks one device's ops and gaps, whole: fills *out_times and tells `walk`. `bounds` is the roofline's; the
- * window is for the window_* figures only. */
+/* Walks one device's ops and gaps, whole: fills *out_times and tells `walk`. `bounds` is the
+ * roofline's; the window is for the window_* figures only. */
 enum orr_status orr_classes_walk(const struct orr_events *events, const struct orr_hosts *hosts,
                                  const struct orr_analysis_options *options, const uint8_t *bounds,
                                  uint32_t device, struct orr_interval window,

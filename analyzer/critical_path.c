@@ -7,8 +7,8 @@
 #include "analyzer/sort.h"
 #include "analyzer/split.h"
 
-/* Ops of a stream looked at for one waiting call before giving up: only ends far out of order need more
- * than one. */
+/* Ops of a stream looked at for one waiting call before giving up: only ends far out of order need
+ * more than one. */
 enum { SEARCH_MAX = 4096 };
 
 const char *orr_path_kind_text(enum orr_path_kind kind) {
@@ -48,8 +48,8 @@ struct walker {
 /* ------------------------------------------------------------------------------------------------
  * Taking intervals */
 
-/* Takes [begin, now) and goes on at begin; clipped to the window. Adjacent ones of one kind, op and call are
- * one segment. Segments are collected backwards and reversed at the end. */
+/* Takes [begin, now) and goes on at begin; clipped to the window. Adjacent ones of one kind, op and
+ * call are one segment. Segments are collected backwards and reversed at the end. */
 static void take(struct walker *w, int64_t begin_ns, enum orr_path_kind kind, uint32_t op,
                  uint32_t call) {
     struct orr_critical_path *path = w->path;
@@ -112,8 +112,8 @@ static enum orr_path_kind kind_of(const struct orr_events_op *op) {
                                                 : ORR_PATH_COPY;
 }
 
-/* What an op waited for: an op, or what a call enqueued later than that op's end (a record that was itself
- * late, a host function). */
+/* What an op waited for: an op, or what a call enqueued later than that op's end (a record that was
+ * itself late, a host function). */
 static void go_to_dependency(struct walker *w, const struct orr_events_op *op, uint32_t index) {
     int64_t op_end =
         op->wait_op == ORR_EVENTS_NONE ? INT64_MIN : w->events->ops[op->wait_op].end_ns;
@@ -133,8 +133,8 @@ static void go_to_dependency(struct walker *w, const struct orr_events_op *op, u
     go_to_op(w, op->wait_op);
 }
 
-/* The latest of x, p and d, each clamped to s; of equals p before d before x. d counts only if it is known
- * who it was. */
+/* The latest of x, p and d, each clamped to s; of equals p before d before x. d counts only if it
+ * is known who it was. */
 static void go_to_binding(struct walker *w, uint32_t index) {
     const struct orr_events_op *op = &w->events->ops[index];
     int64_t s = op->start_ns;
@@ -225,7 +225,8 @@ static uint32_t last_of_stream(const struct orr_events *events, uint32_t stream,
     return best;
 }
 
-/* Op that a waiting call waited for last: of its stream, of its device, or of all if it does not say. */
+/* Op that a waiting call waited for last: of its stream, of its device, or of all if it does not
+ * say. */
 static uint32_t awaited_op(const struct walker *w, uint32_t call) {
     const struct orr_events *events = w->events;
     const struct orr_events_call *c = &events->calls[call];
@@ -338,7 +339,8 @@ static void free_walker(struct walker *w) {
     orr_memory_free(w->memory, w->sync_of);
 }
 
-/* The op whose end, clipped to the window, is latest; of equals the first in the order of all ops. */
+/* The op whose end, clipped to the window, is latest; of equals the first in the order of all
+ * ops. */
 static uint32_t last_op(const struct orr_events *events, int64_t begin_ns, int64_t end_ns) {
     uint32_t best = ORR_EVENTS_NONE;
     int64_t best_end = begin_ns;

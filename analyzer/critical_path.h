@@ -1,14 +1,16 @@
-/* The critical path: a chain of adjacent intervals from the end of the window back to its begin (2.9), whose
- * lengths sum exactly to the window.
+/* The critical path: a chain of adjacent intervals from the end of the window back to its begin
+ * (2.9), whose lengths sum exactly to the window.
  *
  *     host     |--launch--|....host....|==launch==|
  *     device                            \         [====op====)         [====op====)
- *                                                             \=dispatch=/          <- walk starts here
+ *                                                             \=dispatch=/          <- walk starts
+ *                                                             here
  *
- * At an op its own time is taken, then the walk goes on at what bound its start: the op before it in its
- * stream, what it waited for, or the call that enqueued it; from a call to the host thread; from the thread
- * to the op that its last waiting call waited for. A collective is bound by the member that arrived last.
- * What cannot be explained (an unlinked op, a clock violation, a cycle of bad records) is `unknown`.
+ * At an op its own time is taken, then the walk goes on at what bound its start: the op before it
+ * in its stream, what it waited for, or the call that enqueued it; from a call to the host thread;
+ * from the thread to the op that its last waiting call waited for. A collective is bound by the
+ * member that arrived last. What cannot be explained (an unlinked op, a clock violation, a cycle of
+ * bad records) is `unknown`.
  *
  * Threads: pure functions. */
 #ifndef ORR_ANALYZER_CRITICAL_PATH_H

@@ -1,4 +1,5 @@
-/* One device of an analysis: its classes in the window, its launch terms, and the verdict (2.3, 2.5, 2.8).
+/* One device of an analysis: its classes in the window, its launch terms, and the verdict (2.3,
+ * 2.5, 2.8).
  *
  * Threads: plain data. */
 #ifndef ORR_ANALYZER_DEVICE_REPORT_H
@@ -40,8 +41,9 @@ struct orr_device_report {
     enum orr_verdict verdict;
 };
 
-/* Walks a device, fills *out_report and appends its phases. `graphs_without_ops`: graph launches of the trace
- * that own no op. `scratch` is shared by all devices. Freed with orr_device_report_free. */
+/* Walks a device, fills *out_report and appends its phases. `graphs_without_ops`: graph launches of
+ * the trace that own no op. `scratch` is shared by all devices. Freed with
+ * orr_device_report_free. */
 enum orr_status orr_device_report_compute(
     const struct orr_events *events, const struct orr_hosts *hosts,
     const struct orr_analysis_options *options, const struct orr_roofline *roofline,

@@ -134,8 +134,8 @@ enum orr_status orr_events_add_op(struct orr_events *events, const struct orr_ev
 /* ------------------------------------------------------------------------------------------------
  * Order */
 
-/* Ties are broken as the definitions say; the rest only makes the order total, so that results do not
- * depend on the order of the arrays. */
+/* Ties are broken as the definitions say; the rest only makes the order total, so that results do
+ * not depend on the order of the arrays. */
 static int compare_ops(const struct orr_events *events, uint32_t a, uint32_t b) {
     const struct orr_events_op *x = &events->ops[a], *y = &events->ops[b];
     if (x->start_ns != y->start_ns) {
@@ -180,7 +180,8 @@ static bool call_before(const void *context, uint32_t a, uint32_t b) {
     return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : strcmp(x->name, y->name) < 0;
 }
 
-/* Distributes items 0 .. count over buckets in one stable pass: first[b] .. first[b + 1) are b's. */
+/* Distributes items 0 .. count over buckets in one stable pass: first[b] .. first[b + 1) are
+ * b's. */
 static void bucket(size_t count, uint32_t (*bucket_of)(const struct orr_events *, uint32_t),
                    const struct orr_events *events, size_t bucket_count, size_t *first,
                    uint32_t *order) {
@@ -341,7 +342,8 @@ static bool wait_before(const void *context, uint32_t a, uint32_t b) {
     return x->at_ns < y->at_ns;
 }
 
-/* finish[w] = the op with the largest end that was enqueued in the source stream before the record. */
+/* finish[w] = the op with the largest end that was enqueued in the source stream before the
+ * record. */
 static enum orr_status finish_waits_of(struct orr_events *events, const uint32_t *order,
                                        size_t count, uint32_t *finish) {
     uint32_t source = events->waits[order[0]].source;
@@ -388,8 +390,8 @@ static uint32_t later_end(const struct orr_events *events, uint32_t a, uint32_t 
     return compare_ops(events, a, b) < 0 ? a : b;
 }
 
-/* order[0 .. count) are the waits of one stream by time; gives each op the largest finish of the waits
- * issued before its call. */
+/* order[0 .. count) are the waits of one stream by time; gives each op the largest finish of the
+ * waits issued before its call. */
 static enum orr_status apply_waits_to(struct orr_events *events, const uint32_t *order,
                                       size_t count, const uint32_t *finish) {
     uint32_t *longest = orr_memory_alloc(events->memory, count * sizeof *longest);
@@ -520,7 +522,8 @@ static void find_last_members(struct orr_events *events) {
     }
 }
 
-/* Members that start together when the last one is ready wait for it: a dependency on another device. */
+/* Members that start together when the last one is ready wait for it: a dependency on another
+ * device. */
 static void wait_for_last_members(struct orr_events *events) {
     for (size_t i = 0; i < events->op_count; i++) {
         struct orr_events_op *op = &events->ops[i];
@@ -541,8 +544,8 @@ static void wait_for_last_members(struct orr_events *events) {
     }
 }
 
-/* A recorded ready time beyond what the edges explain is a dependency that has no edge: it is believed,
- * and counted, as is one that is earlier. */
+/* A recorded ready time beyond what the edges explain is a dependency that has no edge: it is
+ * believed, and counted, as is one that is earlier. */
 static void check_ready_times(struct orr_events *events) {
     for (size_t i = 0; i < events->op_count; i++) {
         struct orr_events_op *op = &events->ops[i];
@@ -566,7 +569,8 @@ static void check_ready_times(struct orr_events *events) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ */
+/*
+ * ------------------------------------------------------------------------------------------------ */
 
 static void count_ops_of_calls(struct orr_events *events) {
     for (size_t c = 0; c < events->call_count; c++) {

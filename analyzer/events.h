@@ -1,10 +1,10 @@
 /* The event model: what the analyzer knows about a trace, whatever wrote it.
  *
- * Definitions are those of section 2.1 of the analysis reference: an *op* is work on (device, stream),
- * [start, end); a *call* is the API call [begin, end) on a host thread that enqueued it, and may own
- * many ops (a graph launch) or none (an allocation); a *wait* makes a stream wait for a position of
- * another one; a *sync* is a call in which the host waits. Ops without a call are *unlinked*: they
- * count in every device-time figure and in no latency figure.
+ * Definitions are those of section 2.1 of the analysis reference: an *op* is work on (device,
+ * stream), [start, end); a *call* is the API call [begin, end) on a host thread that enqueued it,
+ * and may own many ops (a graph launch) or none (an allocation); a *wait* makes a stream wait for a
+ * position of another one; a *sync* is a call in which the host waits. Ops without a call are
+ * *unlinked*: they count in every device-time figure and in no latency figure.
  *
  *      thread 0   |--call 0--|  |-call 1-|        |--sync call--|
  *                       \             \           .
@@ -13,13 +13,13 @@
  *      stream 1                    [--op 2--)
  *
  * Who fills it: orr_events_from_timeline (our own traces), and importers of other tools' traces.
- * A filler appends to the arrays through orr_events_add_*, then calls orr_events_prepare once, which
- * sorts, links and derives; after that the model is read-only.
+ * A filler appends to the arrays through orr_events_add_*, then calls orr_events_prepare once,
+ * which sorts, links and derives; after that the model is read-only.
  *
  *     struct orr_events events;
  *     orr_events_init(&events, &memory);
- *     orr_events_add_device(&events, &(struct orr_events_device){.id = 0, .name = "GPU 0"}, &device);
- *     ... streams, threads, calls, ops ...
+ *     orr_events_add_device(&events, &(struct orr_events_device){.id = 0, .name = "GPU 0"},
+ *     &device); ... streams, threads, calls, ops ...
  *     status = orr_events_prepare(&events, &error);
  *     ...
  *     orr_events_free(&events);
@@ -59,8 +59,8 @@ struct orr_events_device {
     uint64_t peak[2][ORR_DTYPE_COUNT]; /* FLOP/s by enum orr_unit and dtype, 0 unknown */
 };
 
-/* Streams of one device must be added in ascending order of the source's numbers: ties are broken by
- * it. */
+/* Streams of one device must be added in ascending order of the source's numbers: ties are broken
+ * by it. */
 struct orr_events_stream {
     uint32_t device; /* index */
     uint32_t id;     /* the source's number, for display */
@@ -137,8 +137,8 @@ struct orr_events_collective {
 struct orr_events_op {
     int64_t start_ns, end_ns;
     int64_t ready_ns; /* z as the source recorded it, ORR_TIME_NONE if it did not */
-    /* d of the definitions: largest finish of what it waits for, ORR_TIME_NONE without; and who it was:
-     * an op, or the call that enqueued what it waited for, or neither if unknown. */
+    /* d of the definitions: largest finish of what it waits for, ORR_TIME_NONE without; and who it
+     * was: an op, or the call that enqueued what it waited for, or neither if unknown. */
     int64_t wait_ns;
     uint32_t wait_op, wait_call;
     uint64_t correlation; /* the source's number: command id */
@@ -193,7 +193,8 @@ struct orr_events {
     /* --- derived by prepare --- */
     bool prepared;
     /* Ops of stream s: stream_order[stream_first[s] .. stream_first[s + 1]), in the order of the
-     * definitions: by start, end, linked first, call begin, stream, correlation. Likewise devices. */
+     * definitions: by start, end, linked first, call begin, stream, correlation. Likewise
+     * devices. */
     uint32_t *stream_order, *device_order;
     size_t *stream_first, *device_first;
     int64_t *stream_reach; /* parallel to stream_order: largest end up to here */
@@ -210,7 +211,8 @@ void orr_events_init(struct orr_events *events, const struct orr_memory *memory)
 /* Frees the arrays, not the texts. Accepts a zeroed or partly filled model. */
 void orr_events_free(struct orr_events *events);
 
-/* Room for so many ops and calls in all, for fillers that know: saves time and memory. ORR_NO_MEMORY. */
+/* Room for so many ops and calls in all, for fillers that know: saves time and memory.
+ * ORR_NO_MEMORY. */
 enum orr_status orr_events_reserve(struct orr_events *events, size_t ops,
                                    size_t calls) ORR_MUST_CHECK;
 
@@ -250,8 +252,8 @@ enum orr_status orr_events_add_op(struct orr_events *events, const struct orr_ev
 enum orr_status orr_events_prepare(struct orr_events *events,
                                    struct orr_error *error) ORR_MUST_CHECK;
 
-/* Fills and prepares a model from one of our timelines, whose texts it borrows: the timeline must live
- * as long as the model. On failure the model is empty. */
+/* Fills and prepares a model from one of our timelines, whose texts it borrows: the timeline must
+ * live as long as the model. On failure the model is empty. */
 enum orr_status orr_events_from_timeline(const struct orr_timeline *timeline,
                                          const struct orr_memory *memory,
                                          struct orr_events *out_events,
@@ -264,7 +266,8 @@ static inline bool orr_events_linked(const struct orr_events_op *op) {
     return op->call != ORR_EVENTS_NONE;
 }
 
-/* True if a linked op starts before its call does: a clock violation, left out of latency figures. */
+/* True if a linked op starts before its call does: a clock violation, left out of latency
+ * figures. */
 static inline bool orr_events_early(const struct orr_events *events,
                                     const struct orr_events_op *op) {
     return op->call != ORR_EVENTS_NONE && op->start_ns < events->calls[op->call].begin_ns;

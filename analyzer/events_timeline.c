@@ -254,8 +254,8 @@ static enum orr_status intern_operator(struct builder *b, struct operator_set *s
     return status;
 }
 
-/* The row of a command: its logical operator's name, kind and shape, else its own name and kind. The
- * unit is the command's: one operator may be lowered to kernels of both sorts. */
+/* The row of a command: its logical operator's name, kind and shape, else its own name and kind.
+ * The unit is the command's: one operator may be lowered to kernels of both sorts. */
 static enum orr_status operator_row(struct builder *b, struct operator_set *set, size_t command,
                                     uint32_t *out_row) {
     const struct orr_timeline_command *c = &b->timeline->commands[command];
@@ -275,7 +275,8 @@ static enum orr_status operator_row(struct builder *b, struct operator_set *set,
         item.kind = o->kind;
     }
     item.shape = o->shape;
-    /* Most operators launch one kernel each, or equal ones on many devices: remember the last row. */
+    /* Most operators launch one kernel each, or equal ones on many devices: remember the last
+     * row. */
     uint32_t known = b->operator_of[op];
     if (known != ORR_EVENTS_NONE && same_operator(&b->events->operators[known], &item)) {
         *out_row = known;
@@ -575,8 +576,8 @@ static bool seq_before(const void *context, uint32_t a, uint32_t b) {
     return t->commands[a].seq < t->commands[b].seq;
 }
 
-/* The stream in which a command has a place, or NONE. Allocations and host accesses name a stream but are done in
- * the order of the host: they have no seq. */
+/* The stream in which a command has a place, or NONE. Allocations and host accesses name a stream
+ * but are done in the order of the host: they have no seq. */
 static uint32_t place_of(const struct orr_timeline *t, size_t command) {
     const struct orr_timeline_command *c = &t->commands[command];
     bool placed = c->seq > 0 || is_op_kind(c->kind);
@@ -641,7 +642,8 @@ static size_t first_edge_to(const struct orr_timeline *t, uint64_t command) {
                     offsetof(struct orr_timeline_edge, dst), command);
 }
 
-/* Edges between members of one collective say that they belong together, not that one ends first. */
+/* Edges between members of one collective say that they belong together, not that one ends
+ * first. */
 static bool same_collective(const struct builder *b, uint32_t x, uint32_t y) {
     return b->collective_of && b->collective_of[x] != ORR_EVENTS_NONE &&
            b->collective_of[x] == b->collective_of[y];
@@ -772,7 +774,8 @@ static enum orr_status add_syncs(struct builder *b) {
     return ORR_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ */
+/*
+ * ------------------------------------------------------------------------------------------------ */
 
 static uint64_t meta_number(const struct orr_timeline *t, const char *key) {
     const char *text = orr_timeline_meta(t, key);

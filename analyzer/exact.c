@@ -41,7 +41,8 @@ static void count_calls(const struct orr_events *events, struct orr_exact *exact
 }
 
 /* ------------------------------------------------------------------------------------------------
- * Top kernels: names by content, in a hash table with open addressing; rows in order of first use. */
+ * Top kernels: names by content, in a hash table with open addressing; rows in order of first
+ * use. */
 
 struct names {
     struct orr_exact_kernel *rows; /* owned */

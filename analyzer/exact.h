@@ -1,5 +1,5 @@
-/* The exact figures of a trace, with the keys and rules that traces of other tools are checked by: counts,
- * the split, idle time by stream, and each device over the span of its own ops.
+/* The exact figures of a trace, with the keys and rules that traces of other tools are checked by:
+ * counts, the split, idle time by stream, and each device over the span of its own ops.
  *
  * Threads: plain data. */
 #ifndef ORR_ANALYZER_EXACT_H

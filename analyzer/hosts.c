@@ -9,8 +9,8 @@ static bool enqueues(const struct orr_events_call *call) {
     return call->op_count > 0 || (call->flags & ORR_CALL_LAUNCH);
 }
 
-/* What the thread is inside of at one time. The index of the only waiting call is the sum of the indices
- * of all waiting calls, when there is one. */
+/* What the thread is inside of at one time. The index of the only waiting call is the sum of the
+ * indices of all waiting calls, when there is one. */
 struct inside {
     uint64_t calls, waiting, enqueuing, waiting_sum;
 };
@@ -44,7 +44,8 @@ static bool ends_before(const void *context, uint32_t a, uint32_t b) {
     return events->calls[a].end_ns < events->calls[b].end_ns;
 }
 
-/* Cuts one thread's calls; begins and ends list them by begin and by end. Returns the segments made. */
+/* Cuts one thread's calls; begins and ends list them by begin and by end. Returns the segments
+ * made. */
 static size_t cut_thread(const struct orr_events *events, const uint32_t *begins,
                          const uint32_t *ends, size_t count, struct orr_host_segment *segments) {
     struct inside inside = {0};

@@ -1,5 +1,6 @@
-/* Idle time inside each stream (2.4): gaps between an op's start and the largest end before it, by cause.
- * Sums over streams exceed the idle time of their device; both are printed, with their names.
+/* Idle time inside each stream (2.4): gaps between an op's start and the largest end before it, by
+ * cause. Sums over streams exceed the idle time of their device; both are printed, with their
+ * names.
  *
  * Threads: pure functions. */
 #ifndef ORR_ANALYZER_IDLE_STREAMS_H

@@ -1,7 +1,7 @@
 /* Disjoint sorted interval lists: unions, lengths, intersections and the sweep over several lists.
  *
- * An interval is half-open, [begin, end). A list holds disjoint, non-adjacent intervals in ascending
- * order; it is filled in ascending order of begin and merges what overlaps or touches.
+ * An interval is half-open, [begin, end). A list holds disjoint, non-adjacent intervals in
+ * ascending order; it is filled in ascending order of begin and merges what overlaps or touches.
  *
  *     struct orr_intervals compute = {0};
  *     orr__intervals_reserve(memory, &compute, count);
@@ -33,8 +33,8 @@ enum orr_status orr__intervals_reserve(const struct orr_memory *memory, struct o
 /* Frees and empties. */
 void orr__intervals_free(const struct orr_memory *memory, struct orr_intervals *list);
 
-/* Adds [begin, end), begin not before that of the last one added; empty ones add nothing. There must
- * be room. */
+/* Adds [begin, end), begin not before that of the last one added; empty ones add nothing. There
+ * must be room. */
 void orr__intervals_add(struct orr_intervals *list, int64_t begin_ns, int64_t end_ns);
 
 /* Sum of the lengths. */

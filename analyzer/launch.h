@@ -1,14 +1,14 @@
 /* Is a device starved by the pace of its host's launches (2.5), with every term of the answer.
  *
  *   H   host_launch + host_other of the window          T   thread with most calls that own its ops
- *   Pl  median time between successive call starts on T  Pg  median time between the ends of successive
- *   n   gaps that have a host part and end in an op of T     such gaps
+ *   Pl  median time between successive call starts on T  Pg  median time between the ends of
+ *   successive n   gaps that have a host part and end in an op of T     such gaps
  *
  *   launch_bound = no if H < 50 % of W; else unknown if n < 8; else |Pg - Pl| <= 25 % of Pl
  *
- * The graph ceiling is what a captured graph could save at most: host_launch, host_other and dispatch of the
- * gaps between two ops of T with nothing in between that cannot be captured. Ceilings of different fixes
- * do not add up.
+ * The graph ceiling is what a captured graph could save at most: host_launch, host_other and
+ * dispatch of the gaps between two ops of T with nothing in between that cannot be captured.
+ * Ceilings of different fixes do not add up.
  *
  *     orr_launch_begin(&launch, events, device, &scratch, memory);   // T and its calls
  *     ... orr_launch_add_gap(&launch, &gap) for each gap of the walk ...
@@ -95,8 +95,9 @@ enum orr_status orr_launch_finish(struct orr_launch *launch) ORR_MUST_CHECK;
 /* Frees what finish no longer needs, then everything. */
 void orr_launch_free(const struct orr_memory *memory, struct orr_launch *launch);
 
-/* Terms and answer for the interval [begin, end) in which the host part took host_ns. Calls count by their
- * start, gaps by their end. `whole`: the interval is all the device's ops: every call and gap counts. */
+/* Terms and answer for the interval [begin, end) in which the host part took host_ns. Calls count
+ * by their start, gaps by their end. `whole`: the interval is all the device's ops: every call and
+ * gap counts. */
 enum orr_status orr_launch_judge(const struct orr_launch *launch,
                                  const struct orr_analysis_options *options, bool whole,
                                  int64_t begin_ns, int64_t end_ns, int64_t window_ns,

@@ -1,8 +1,8 @@
 /* Peak memory of each device, and what was live at the peak.
  *
- * From the allocations and frees of the trace, in the order of the commands that made them: the host's order,
- * which is the allocator's. A device's counter "memory bytes" is the runtime's own figure and, where the
- * trace has it, replaces the sum.
+ * From the allocations and frees of the trace, in the order of the commands that made them: the
+ * host's order, which is the allocator's. A device's counter "memory bytes" is the runtime's own
+ * figure and, where the trace has it, replaces the sum.
  *
  * Threads: pure functions. */
 #ifndef ORR_ANALYZER_MEMORY_PEAK_H

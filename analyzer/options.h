@@ -1,5 +1,5 @@
-/* What the analysis takes as given: thresholds and limits. The definitions mark them as choices, not
- * measurements; every report prints the values used.
+/* What the analysis takes as given: thresholds and limits. The definitions mark them as choices,
+ * not measurements; every report prints the values used.
  *
  *     struct orr_analysis_options options = orr_analysis_options_default();
  *     options.dispatch_max_ns = 50000;

@@ -8,9 +8,9 @@
 
 enum { ORR_PHASE_CLASS_MAX = 32 };
 
-/* Writes the class ("memory-bound") into `out_class` (ORR_PHASE_CLASS_MAX bytes) and the reason, as in
- * `analyze --json`, into a new text that the caller frees with orr_memory_free(analysis->memory).
- * ORR_NO_MEMORY. */
+/* Writes the class ("memory-bound") into `out_class` (ORR_PHASE_CLASS_MAX bytes) and the reason, as
+ * in `analyze --json`, into a new text that the caller frees with
+ * orr_memory_free(analysis->memory). ORR_NO_MEMORY. */
 enum orr_status orr_phase_report(const struct orr_analysis *analysis, const struct orr_phase *phase,
                                  char *out_class, char **out_why) ORR_MUST_CHECK;
 

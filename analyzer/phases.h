@@ -1,8 +1,9 @@
 /* Phases of a device: stretches in which one thing dominates (2.7).
  *
- * The window is cut into cells of h = max(100 us, W / 1000). Each cell holds the exact ns of eight groups; a
- * cell's label is the largest group of the sum over it and two cells on each side; a phase is a maximal run
- * of one label. Its figures are unsmoothed, so per group the phases of a device add up to the window.
+ * The window is cut into cells of h = max(100 us, W / 1000). Each cell holds the exact ns of eight
+ * groups; a cell's label is the largest group of the sum over it and two cells on each side; a
+ * phase is a maximal run of one label. Its figures are unsmoothed, so per group the phases of a
+ * device add up to the window.
  *
  *     cells     |c c c|l l l l l l|m m m|
  *     phases    compute    launch  memory
@@ -14,8 +15,9 @@
 #include "analyzer/classes.h"
 #include "analyzer/launch.h"
 
-/* X(name, group, class): the group, and what a phase labelled with it is called. A phase labelled launch is
- * launch_bound only if its own interval passes the test of launch.h, else host_stalled. */
+/* X(name, group, class): the group, and what a phase labelled with it is called. A phase labelled
+ * launch is launch_bound only if its own interval passes the test of launch.h, else
+ * host_stalled. */
 #define ORR_PHASE_LIST(X)                                                                          \
     X(COMPUTE_BOUND, "compute_bound", "compute_bound")                                             \
     X(MEMORY_BOUND, "memory_bound", "memory_bound")                                                \

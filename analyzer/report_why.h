@@ -7,7 +7,8 @@
 #include "analyzer/analysis.h"
 #include "analyzer/text.h"
 
-/* Why a device is (not) launch-bound: the host's share, the periods, who dominates. One line, no period. */
+/* Why a device is (not) launch-bound: the host's share, the periods, who dominates. One line, no
+ * period. */
 void orr__why_launch(const struct orr_analysis *analysis, const struct orr_launch_terms *terms,
                      struct orr_text *text);
 /* Why the device's verdict is what it is. */

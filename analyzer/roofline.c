@@ -221,9 +221,9 @@ static enum orr_status add_op(struct builder *b, const struct orr_events_op *op,
     return ORR_OK;
 }
 
-/* Elements of the shapes in a text like "[8, 4096]" or "[8, 4096] x [4096, 4096]": for each its last
- * dimension and the product of the others. Returns how many there are, at most `max`; 0 for a text that
- * says nothing or a product that does not fit. */
+/* Elements of the shapes in a text like "[8, 4096]" or "[8, 4096] x [4096, 4096]": for each its
+ * last dimension and the product of the others. Returns how many there are, at most `max`; 0 for a
+ * text that says nothing or a product that does not fit. */
 static unsigned parse_shapes(const char *text, unsigned max, uint64_t *out_rows,
                              uint64_t *out_last) {
     unsigned count = 0;
@@ -569,7 +569,8 @@ static enum orr_status make_collectives(const struct orr_events *events,
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ */
+/*
+ * ------------------------------------------------------------------------------------------------ */
 
 enum orr_status orr_roofline_compute(const struct orr_events *events,
                                      const struct orr_analysis_options *options,

@@ -1,7 +1,7 @@
 /* What bounds an op: arithmetic, memory, or neither (2.6).
  *
- * With F floating-point operations, Q bytes (each operand read once, each result written once), time t,
- * peak P in FLOP/s and bandwidth B in byte/s:
+ * With F floating-point operations, Q bytes (each operand read once, each result written once),
+ * time t, peak P in FLOP/s and bandwidth B in byte/s:
  *
  *     compute_bound   F/Q >= P/B  and  F/t >= 60 % of P
  *     memory_bound    F/Q <  P/B  and  Q/t >= 60 % of B
@@ -9,8 +9,8 @@
  *     no_cost         F and Q, or the peak they would be compared with, are unknown
  *
  * Compared by products of 192 bits, without division. More than 100 % of the roof is reported as
- * above_roof (cache reuse, or a wrong cost) and never clipped. Broadcast operands are small and stay in
- * cache; their bytes are counted apart and are not in Q.
+ * above_roof (cache reuse, or a wrong cost) and never clipped. Broadcast operands are small and
+ * stay in cache; their bytes are counted apart and are not in Q.
  *
  * Threads: pure functions. */
 #ifndef ORR_ANALYZER_ROOFLINE_H
@@ -46,16 +46,16 @@ struct orr_roof {
     uint64_t bandwidth; /* byte/s, 0 unknown */
 };
 
-/* Class of a measurement; `percent` is the 60 above. *out_above (may be NULL): beyond the roof by more than the
- * rounding of its times to ns explains. */
+/* Class of a measurement; `percent` is the 60 above. *out_above (may be NULL): beyond the roof by
+ * more than the rounding of its times to ns explains. */
 enum orr_bound orr_roof_classify(const struct orr_roof *roof, unsigned percent, bool *out_above);
 
-/* F/Q >= P/B: right of the ridge, where arithmetic is the roof. Without a peak there is nothing to compute, and
- * an op is left of any ridge. */
+/* F/Q >= P/B: right of the ridge, where arithmetic is the roof. Without a peak there is nothing to
+ * compute, and an op is left of any ridge. */
 bool orr_roof_right(const struct orr_roof *roof);
 
-/* Achieved share of the roof that applies, as numerator / denominator (both 0 if unknown): of the peak
- * right of the ridge, of the bandwidth left of it. */
+/* Achieved share of the roof that applies, as numerator / denominator (both 0 if unknown): of the
+ * peak right of the ridge, of the bandwidth left of it. */
 void orr_roof_fraction(const struct orr_roof *roof, orr_u128 *out_numerator,
                        orr_u128 *out_denominator);
 
@@ -69,8 +69,8 @@ struct orr_operator_row {
     uint64_t peak, bandwidth;
     enum orr_bound bound;
     bool above_roof;
-    /* GEMM y[M, N] = x[M, K] w[K, N]: bytes of the weight w per op, as shape and traffic tell; 0 if they
-     * don't. */
+    /* GEMM y[M, N] = x[M, K] w[K, N]: bytes of the weight w per op, as shape and traffic tell; 0 if
+     * they don't. */
     uint64_t weight_bytes;
 };
 
@@ -81,9 +81,9 @@ struct orr_kind_row {
     int64_t time_ns;
 };
 
-/* Collectives of one kind, group and size. Bus bandwidth = bytes x factor / transfer time, with the factors
- * of nccl-tests doc/PERFORMANCE.md: 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and
- * all_to_all, 1 for broadcast, send and recv. */
+/* Collectives of one kind, group and size. Bus bandwidth = bytes x factor / transfer time, with the
+ * factors of nccl-tests doc/PERFORMANCE.md: 2(n-1)/n for all_reduce, (n-1)/n for all_gather,
+ * reduce_scatter and all_to_all, 1 for broadcast, send and recv. */
 struct orr_collective_row {
     const char *kind, *group;
     uint32_t size;  /* n: members of the group */
@@ -112,12 +112,12 @@ enum orr_status orr_roofline_compute(const struct orr_events *events,
                                      struct orr_roofline *out_roofline) ORR_MUST_CHECK;
 void orr_roofline_free(const struct orr_memory *memory, struct orr_roofline *roofline);
 
-/* Order of operators by their texts, dtype and unit: decides ties, so that results do not depend on the order of
- * the arrays. */
+/* Order of operators by their texts, dtype and unit: decides ties, so that results do not depend on
+ * the order of the arrays. */
 int orr__operator_compare(const struct orr_events_operator *a, const struct orr_events_operator *b);
 
-/* Peak and bandwidth that apply to an operator on a device: the options' if given, else the trace's;
- * a peak falls back from matrix to vector and from its dtype to f32. */
+/* Peak and bandwidth that apply to an operator on a device: the options' if given, else the
+ * trace's; a peak falls back from matrix to vector and from its dtype to f32. */
 uint64_t orr__peak_of(const struct orr_events *events, const struct orr_analysis_options *options,
                       uint32_t device, uint8_t unit, uint8_t dtype);
 uint64_t orr__bandwidth_of(const struct orr_events *events,

@@ -1,9 +1,9 @@
 /* Sorting for the analyzer: arrays of indices by a caller's order, and arrays of times by value.
  *
- * Traces are nearly sorted: a stream's commands are in order, and a device's ops are a few such runs.
- * The index sort is a natural merge sort: n comparisons for sorted input, n log r for r runs, never
- * worse than n log n. Times are sorted by radix, which skips bytes that are equal in all of them.
- * Both are stable and allocate scratch space only when there is something to do.
+ * Traces are nearly sorted: a stream's commands are in order, and a device's ops are a few such
+ * runs. The index sort is a natural merge sort: n comparisons for sorted input, n log r for r runs,
+ * never worse than n log n. Times are sorted by radix, which skips bytes that are equal in all of
+ * them. Both are stable and allocate scratch space only when there is something to do.
  *
  *     status = orr__sort_indices(memory, order, count, op_before, events);
  *

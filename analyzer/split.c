@@ -44,8 +44,8 @@ int64_t orr_split_sync(const struct orr_events *events, uint32_t op, uint32_t ca
 }
 
 /* ------------------------------------------------------------------------------------------------
- * Which waiting call observes an op first: per stream, the calls that watch it in order of their ends,
- * and one cursor over the stream's ops. */
+ * Which waiting call observes an op first: per stream, the calls that watch it in order of their
+ * ends, and one cursor over the stream's ops. */
 
 struct watches {
     const struct orr_events *events;

@@ -4,9 +4,9 @@
  *      a        b             p            d            s              e      q1
  *      |-submit-|-stream_wait-|--dep_wait--|--dispatch--|----device----|-sync-|
  *
- * The first five sum to e - a exactly. Ops without a call and ops that start before their call (clock
- * violations) have no split. Sync lies after e and is in no sum: it is the rest of the first waiting
- * call that observes e.
+ * The first five sum to e - a exactly. Ops without a call and ops that start before their call
+ * (clock violations) have no split. Sync lies after e and is in no sum: it is the rest of the first
+ * waiting call that observes e.
  *
  * Threads: pure functions. */
 #ifndef ORR_ANALYZER_SPLIT_H
@@ -42,8 +42,8 @@ struct orr_split {
 /* True if an op has a split; then *out_parts is filled. */
 bool orr_split_of(const struct orr_events *events, uint32_t op, struct orr_split_parts *out_parts);
 
-/* Sync part of an op for the waiting call that observes it: end of the call minus the later of its begin
- * and the op's end. */
+/* Sync part of an op for the waiting call that observes it: end of the call minus the later of its
+ * begin and the op's end. */
 int64_t orr_split_sync(const struct orr_events *events, uint32_t op, uint32_t call);
 
 /* Sums over all ops. Freed with orr_split_free. */

@@ -1,9 +1,10 @@
 /* Aligned tables for people.
  *
  *     struct orr_table table;
- *     orr__table_begin(&table, memory, "operator|>count|>time");   // '>' aligns a column to the right
- *     orr__table_row(&table, "%s|%llu|%s", name, count, time);     // cells are separated by '|'
- *     orr__table_end(&table, &text);                               // appends it and frees the table
+ *     orr__table_begin(&table, memory, "operator|>count|>time");   // '>' aligns a column to the
+ *     right orr__table_row(&table, "%s|%llu|%s", name, count, time);     // cells are separated by
+ *     '|' orr__table_end(&table, &text);                               // appends it and frees the
+ *     table
  *
  * A '|' inside a cell's text must be replaced before: orr__table_clean does.
  *
@@ -27,8 +28,8 @@ void orr__table_row(struct orr_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void orr__table_end(struct orr_table *table, struct orr_text *text);
 
-/* A copy of `name` fit for a cell: no '|' or control characters, at most ORR_TABLE_CELL_MAX bytes with "..."
- * at the end of a longer one. `buffer` holds ORR_TABLE_CELL_MAX + 1 bytes; returned. */
+/* A copy of `name` fit for a cell: no '|' or control characters, at most ORR_TABLE_CELL_MAX bytes
+ * with "..." at the end of a longer one. `buffer` holds ORR_TABLE_CELL_MAX + 1 bytes; returned. */
 const char *orr__table_clean(const char *name, char *buffer);
 
 #endif

@@ -144,7 +144,8 @@ const char *orr__time_text(int64_t ns, char *buffer) {
         return buffer;
     }
     unsigned u = 0;
-    /* 999,999 ns would round to 1000.00 us: half a hundredth below the limit the next unit is used. */
+    /* 999,999 ns would round to 1000.00 us: half a hundredth below the limit the next unit is
+     * used. */
     while (size >= units[u].limit - units[u].unit / 200 && u < 2) {
         u++;
     }

@@ -1,10 +1,10 @@
-/* A growing text, and how the reports write numbers: from integers, with a fixed number of decimals, the
- * same on every machine.
+/* A growing text, and how the reports write numbers: from integers, with a fixed number of
+ * decimals, the same on every machine.
  *
  *     struct orr_text text = {.memory = memory};
  *     orr__text_add(&text, "%s took %s\n", name, orr__time_text(ns, buffer));
- *     if (text.failed) ...                                     // out of memory somewhere on the way
- *     orr__text_free(&text);
+ *     if (text.failed) ...                                     // out of memory somewhere on the
+ *     way orr__text_free(&text);
  *
  * Threads: plain data. */
 #ifndef ORR_ANALYZER_TEXT_H
@@ -29,14 +29,14 @@ void orr__text_add(struct orr_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void orr__text_append(struct orr_text *text, const char *bytes, size_t length);
 
-/* A string as JSON, with its quotes: control characters and quotes escaped, bytes that are not UTF-8
- * replaced by U+FFFD. */
+/* A string as JSON, with its quotes: control characters and quotes escaped, bytes that are not
+ * UTF-8 replaced by U+FFFD. */
 void orr__text_json_string(struct orr_text *text, const char *string);
 
 enum { ORR_NUMBER_TEXT_MAX = 64 };
 
-/* All write into `buffer` of ORR_NUMBER_TEXT_MAX (at most 52 characters) and return it; halves are rounded
- * away from zero. */
+/* All write into `buffer` of ORR_NUMBER_TEXT_MAX (at most 52 characters) and return it; halves are
+ * rounded away from zero. */
 const char *orr__u128_text(orr_u128 value, char *buffer);
 /* numerator / denominator with `decimals` (0 to 9) decimals; "-" for a denominator of 0. */
 const char *orr__ratio_text(orr_u128 numerator, orr_u128 denominator, unsigned decimals,

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/judge.h"
@@ -10,6 +11,8 @@
 #include "trace/sqlite_sink.h"
 
 enum { SPEC_TEXT_MAX = 4096, ARGUMENTS_TEXT_MAX = 4096 };
+
+static const char SET_ASIDE[] = ".previous";
 
 void orr_session_defaults(struct orr_session_options *options) {
     *options = (struct orr_session_options){.output = "run.db", .runner = ORR_RUNNER_INLINE};
@@ -68,6 +71,7 @@ struct session {
     struct orr_scenario *scenario;
     struct orr_sink *sink;
     struct orr_runtime *runtime;
+    char previous[4096 + sizeof SET_ASIDE]; /* where the earlier trace waits; "" if there is none */
 };
 
 static enum orr_exit read_scenario(struct session *session) {
@@ -98,14 +102,54 @@ static enum orr_exit compile(struct session *session) {
     return orr_cli_exit(orr_scenario_create(&config, &session->scenario, session->error));
 }
 
+/* Is this file a trace of ours? By its header: SQLite's magic, and application_id at offset 68. */
+static bool is_trace(const char *path) {
+    unsigned char header[72];
+    FILE *file = fopen(path, "rb");
+    bool read = file && fread(header, 1, sizeof header, file) == sizeof header;
+    if (file)
+        fclose(file);
+    return read && memcmp(header, "SQLite format 3", 16) == 0 &&
+           ((uint32_t)header[68] << 24 | (uint32_t)header[69] << 16 | (uint32_t)header[70] << 8 |
+            header[71]) == ORR_TRACE_APPLICATION_ID;
+}
+
+/* An earlier trace of that name steps aside until it is clear that this run leaves one: a typo in an
+ * argument must not cost it. A run that is killed leaves both. */
+static void set_aside(struct session *session) {
+    const char *output = session->options->output;
+    struct stat about;
+    size_t length = strlen(output);
+    if (lstat(output, &about) != 0 || !S_ISREG(about.st_mode) || !is_trace(output) ||
+        length + sizeof SET_ASIDE > sizeof session->previous)
+        return;
+    memcpy(session->previous, output, length);
+    memcpy(session->previous + length, SET_ASIDE, sizeof SET_ASIDE);
+    if (rename(output, session->previous) != 0)
+        session->previous[0] = '\0'; /* it is replaced in place then */
+}
+
+/* After the run: the earlier trace comes back if this one is gone, else it goes. */
+static void settle_previous(struct session *session, bool restore) {
+    if (session->previous[0] == '\0')
+        return;
+    if (restore)
+        (void)rename(session->previous, session->options->output);
+    else
+        unlink(session->previous);
+}
+
 /* Opens the trace. A file that Orrery did not write is not replaced: the output is not writable. */
 static enum orr_exit open_trace(struct session *session) {
     if (!session->options->output)
         return ORR_EXIT_OK;
+    set_aside(session);
     struct orr_sqlite_options options = {.mode = session->spec.virtual_clock ? ORR_SQLITE_WAIT
                                                                              : ORR_SQLITE_DROP};
     enum orr_status status = orr_sqlite_sink_open(session->options->output, &options,
                                                   session->memory, &session->sink, session->error);
+    if (status != ORR_OK)
+        settle_previous(session, true);
     return status == ORR_OK ? ORR_EXIT_OK : ORR_EXIT_FAILED;
 }
 
@@ -201,9 +245,13 @@ static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
     enum orr_status status =
         session->sink->close(session->sink, exit == ORR_EXIT_OK ? "ok" : "failed", error);
     session->sink = NULL;
-    if (exit == ORR_EXIT_USAGE || exit == ORR_EXIT_INPUT)
+    bool leaves_none = exit == ORR_EXIT_USAGE || exit == ORR_EXIT_INPUT;
+    if (leaves_none)
         unlink(session->options->output);
-    else if (exit == ORR_EXIT_OK && status == ORR_OK)
+    settle_previous(session, leaves_none);
+    if (leaves_none)
+        return exit;
+    if (exit == ORR_EXIT_OK && status == ORR_OK)
         session->result->command_count = count_commands(session->options->output);
     return exit == ORR_EXIT_OK && status != ORR_OK ? ORR_EXIT_FAILED : exit;
 }

@@ -2,10 +2,10 @@
  * CUDA each are one `struct orr_backend`, opened with a list of devices and passed in by main();
  * there is no registry and no global.
  *
- * One door, `submit`, takes every command of every kind with a list of points to wait for, and gives
- * back the command's own point: (stream, sequence number), meaning "this stream has retired n". An
- * event is a thin object over a point; a record is a command of kind RECORD, a wait one of kind WAIT
- * whose wait list holds the event's point.
+ * One door, `submit`, takes every command of every kind with a list of points to wait for, and
+ * gives back the command's own point: (stream, sequence number), meaning "this stream has retired
+ * n". An event is a thin object over a point; a record is a command of kind RECORD, a wait one of
+ * kind WAIT whose wait list holds the event's point.
  *
  *     struct orr_point produced, consumed;
  *     backend->verbs->submit(backend, compute, &produce, NULL, 0, &produced, &error);
@@ -53,8 +53,9 @@ struct orr_access {
     uint64_t offset, bytes;
 };
 
-/* What a command of kind COLLECTIVE does; one per member, all members submitted as one group. Counts
- * are in elements. `in` and `out` are host pointers where numbers are computed, else NULL. */
+/* What a command of kind COLLECTIVE does; one per member, all members submitted as one group.
+ * Counts are in elements. `in` and `out` are host pointers where numbers are computed, else
+ * NULL. */
 enum orr_collective_kind {
     ORR_COLLECTIVE_ALL_REDUCE,     /* out[count] = sum over ranks of in[count] */
     ORR_COLLECTIVE_ALL_GATHER,     /* out[count * ranks] = concatenation of in[count] by rank */
@@ -77,14 +78,14 @@ struct orr_collective {
 
 struct orr_command;
 
-/* Computes a command's effect on memory; called by the backend when its simulated run finishes, or on
- * the worker thread; not called for a command that ends POISONED or SKIPPED. Must not call the
+/* Computes a command's effect on memory; called by the backend when its simulated run finishes, or
+ * on the worker thread; not called for a command that ends POISONED or SKIPPED. Must not call the
  * runtime. Returns ORR_OK or the reason of a device failure. */
 typedef enum orr_status (*orr_command_run)(const struct orr_command *command,
                                            struct orr_error *error);
 
-/* A command as the host layer hands it over. The backend copies it; `work`, `accesses` and `context`
- * stay valid until it is retired. */
+/* A command as the host layer hands it over. The backend copies it; `work`, `accesses` and
+ * `context` stay valid until it is retired. */
 struct orr_command {
     struct orr_record_command
         record;         /* host fills ids, kind, name, site, cost, host, device, stream;
@@ -119,9 +120,9 @@ struct orr_retire {
 
 enum orr_wait_mode { ORR_WAIT_ALL, ORR_WAIT_ANY };
 
-/* Who pays for launches: the calling host, or one dispatch host for each device, to which the caller
- * only hands the command over. Dispatch hosts have the host ids 1 .. device_count; the backend sets
- * record.host of what they launch. */
+/* Who pays for launches: the calling host, or one dispatch host for each device, to which the
+ * caller only hands the command over. Dispatch hosts have the host ids 1 .. device_count; the
+ * backend sets record.host of what they launch. */
 enum orr_runner { ORR_RUNNER_INLINE, ORR_RUNNER_PER_DEVICE };
 
 /* What to open. All pointers are borrowed until close. */
@@ -138,9 +139,9 @@ struct orr_backend_config {
 struct orr_backend;
 
 struct orr_backend_verbs {
-    uint32_t abi;      /* ORR_BACKEND_ABI */
-    const char *name;  /* "sim", "cpu", "cuda": meta.backend */
-    const char *clock; /* "virtual", "monotonic", "device": meta.clock */
+    uint32_t abi;           /* ORR_BACKEND_ABI */
+    const char *name;       /* "sim", "cpu", "cuda": meta.backend */
+    const char *clock;      /* "virtual", "monotonic", "device": meta.clock */
     const char *collective; /* algorithm that collectives run, or are timed as: "ring", "direct" */
 
     /* Ends all commands that can still end, retires the rest as PENDING, frees everything. */
@@ -170,9 +171,10 @@ struct orr_backend_verbs {
                               uint32_t wait_count, struct orr_point *out_point,
                               struct orr_error *error);
 
-    /* Appends one command to each of `count` streams, all or none: the members of a collective. They
-     * start together, once all are at the head of their streams, and finish together. `out_points`
-     * has `count` entries; with ORR_FULL out_points[0] is the point that makes room. */
+    /* Appends one command to each of `count` streams, all or none: the members of a collective.
+     * They start together, once all are at the head of their streams, and finish together.
+     * `out_points` has `count` entries; with ORR_FULL out_points[0] is the point that makes
+     * room. */
     enum orr_status (*submit_group)(struct orr_backend *backend, const uint32_t *streams,
                                     const struct orr_command *commands, uint32_t count,
                                     const struct orr_point *waits, uint32_t wait_count,
@@ -217,10 +219,10 @@ struct orr_backend_verbs {
     /* Virtual clocks: the host computes for `ns`. */
     void (*host_spend)(struct orr_backend *backend, uint32_t host, int64_t ns);
 
-    /* A host access to memory, done at the host's clock without a stream: `run` is called at once, its
-     * record filled (start and finish = enqueue and enqueued) and retired. It costs its host service_ns.
-     * Virtual clocks check it against running commands: one that races, or reads undefined bytes, ends
-     * as POISONED. */
+    /* A host access to memory, done at the host's clock without a stream: `run` is called at once,
+     * its record filled (start and finish = enqueue and enqueued) and retired. It costs its host
+     * service_ns. Virtual clocks check it against running commands: one that races, or reads
+     * undefined bytes, ends as POISONED. */
     enum orr_status (*host_access)(struct orr_backend *backend, const struct orr_command *command,
                                    struct orr_error *error);
 

@@ -1,13 +1,13 @@
 /* Buffers: device memory from a stream-ordered caching allocator with a hard capacity, and pinned
  * host memory.
  *
- * Policy (the frameworks', races.md rule 25): a block is tagged with the stream it was allocated for;
- * freeing is host-ordered and returns at once; a freed block is handed out again only for the same
- * stream, whose order makes that safe. orr_buffer_record_stream says that another stream uses the
- * buffer too: reuse is then deferred until the work queued on that stream at the time of the free is
- * done. The allocator rounds to 512 bytes, carves blocks of up to 1 MiB from 2 MiB segments and larger
- * ones from 20 MiB segments or segments of their own (rounded to 2 MiB), splits and merges, and gives
- * cached segments back before it reports that memory is out.
+ * Policy (the frameworks', races.md rule 25): a block is tagged with the stream it was allocated
+ * for; freeing is host-ordered and returns at once; a freed block is handed out again only for the
+ * same stream, whose order makes that safe. orr_buffer_record_stream says that another stream uses
+ * the buffer too: reuse is then deferred until the work queued on that stream at the time of the
+ * free is done. The allocator rounds to 512 bytes, carves blocks of up to 1 MiB from 2 MiB segments
+ * and larger ones from 20 MiB segments or segments of their own (rounded to 2 MiB), splits and
+ * merges, and gives cached segments back before it reports that memory is out.
  *
  * Out of memory is ORR_DEVICE_MEMORY; the text names device, asked, used, capacity and the largest
  * live buffers with their sites.
@@ -30,8 +30,9 @@ enum orr_status orr_buffer_alloc_host(struct orr_runtime *runtime, uint64_t byte
                                       const char *label,
                                       struct orr_buffer **out_buffer) ORR_MUST_CHECK;
 
-/* Frees at the host's current position and nulls the handle; accepts NULL. Commands already enqueued
- * keep the bytes alive (they were ordered before on the allocation stream, or are a race). */
+/* Frees at the host's current position and nulls the handle; accepts NULL. Commands already
+ * enqueued keep the bytes alive (they were ordered before on the allocation stream, or are a
+ * race). */
 void orr_buffer_free(struct orr_buffer **buffer);
 
 /* `stream` uses the buffer: see above. */
@@ -47,9 +48,9 @@ uint32_t orr_buffer_device(const struct orr_buffer *buffer);
  * through it is not recorded and not checked: for kernels' run functions. */
 void *orr_buffer_pointer(const struct orr_buffer *buffer);
 
-/* Host access to pinned memory at the host's clock, recorded as hostwrite or hostread: nothing orders it
- * but what the host has waited for. `ns` is what it costs the host (-1: 1 ns). ORR_UNSUPPORTED for device
- * memory; a read under timing-only is ORR_INVALID. */
+/* Host access to pinned memory at the host's clock, recorded as hostwrite or hostread: nothing
+ * orders it but what the host has waited for. `ns` is what it costs the host (-1: 1 ns).
+ * ORR_UNSUPPORTED for device memory; a read under timing-only is ORR_INVALID. */
 enum orr_status orr_buffer_write(struct orr_buffer *buffer, uint64_t offset, const void *from,
                                  uint64_t bytes, int64_t ns) ORR_MUST_CHECK;
 enum orr_status orr_buffer_read(struct orr_buffer *buffer, uint64_t offset, void *to,

@@ -1,10 +1,10 @@
 /* Communicators and collectives.
  *
- * A communicator is an ordered set of devices; rank r is its r-th device. A collective is enqueued on
- * one stream of every member, all at once (the single controller's form of a NCCL group), starts when
- * all members are at the head of their streams and finishes for all together. It orders nothing
- * between ranks apart from that; buffers are in use until it completes on the stream (races.md rule
- * 32). Sums are taken in rank order, so results are the same on every backend.
+ * A communicator is an ordered set of devices; rank r is its r-th device. A collective is enqueued
+ * on one stream of every member, all at once (the single controller's form of a NCCL group), starts
+ * when all members are at the head of their streams and finishes for all together. It orders
+ * nothing between ranks apart from that; buffers are in use until it completes on the stream
+ * (races.md rule 32). Sums are taken in rank order, so results are the same on every backend.
  *
  *     struct orr_communicator *tp;
  *     orr_communicator_create(runtime, "tp", devices, 8, &tp);
@@ -35,11 +35,12 @@ struct orr_piece {
     uint64_t offset;
 };
 
-/* Enqueues one collective. `count` elements as in struct orr_collective; `root` is a rank (broadcast).
- * `streams`, `inputs`, `outputs` have one entry per rank, borrowed for the call; in place is allowed
- * (equal pieces, or the rank's own piece for gather and scatter). BARRIER ignores the pieces. `op` is the
- * logical operator, 0 none. `out_points` may be NULL, else one entry per rank. ORR_INVALID for
- * a stream of another device than the rank's, or a range outside its buffer. */
+/* Enqueues one collective. `count` elements as in struct orr_collective; `root` is a rank
+ * (broadcast). `streams`, `inputs`, `outputs` have one entry per rank, borrowed for the call; in
+ * place is allowed (equal pieces, or the rank's own piece for gather and scatter). BARRIER ignores
+ * the pieces. `op` is the logical operator, 0 none. `out_points` may be NULL, else one entry per
+ * rank. ORR_INVALID for a stream of another device than the rank's, or a range outside its
+ * buffer. */
 enum orr_status orr_collective_enqueue(struct orr_communicator *communicator,
                                        enum orr_collective_kind kind, enum orr_dtype dtype,
                                        uint64_t count, uint32_t root,

@@ -1,5 +1,6 @@
-/* What a device can do: peaks, bandwidth, fixed costs, links. Data for the simulator's cost model and
- * the analyzer's roofline; machines are Lua tables in sim/fake_devices/, each figure with its source.
+/* What a device can do: peaks, bandwidth, fixed costs, links. Data for the simulator's cost model
+ * and the analyzer's roofline; machines are Lua tables in sim/fake_devices/, each figure with its
+ * source.
  *
  * All rates are integers per second and all efficiencies parts per million, so that modelled times
  * are the same on every machine.

@@ -28,9 +28,10 @@ struct orr_mesh {
     struct orr_mesh *previous, *next; /* of the runtime */
 };
 
-/* Creates a mesh of `axis_count` axes (1 .. ORR_MESH_AXES_MAX). `names` are copied; `devices` (size of
- * them, by rank; NULL: 0, 1, 2, ...) too. Owned by the runtime: it lives as long as that. ORR_INVALID for
- * a mesh larger than the machine, a device that is unknown or there twice, or an empty axis. */
+/* Creates a mesh of `axis_count` axes (1 .. ORR_MESH_AXES_MAX). `names` are copied; `devices` (size
+ * of them, by rank; NULL: 0, 1, 2, ...) too. Owned by the runtime: it lives as long as that.
+ * ORR_INVALID for a mesh larger than the machine, a device that is unknown or there twice, or an
+ * empty axis. */
 enum orr_status orr_mesh_create(struct orr_runtime *runtime, int axis_count, const int64_t *dims,
                                 const char *const *names, const uint32_t *devices,
                                 struct orr_mesh **out_mesh) ORR_MUST_CHECK;

@@ -4,8 +4,9 @@
  *     S(d)   shard: dimension d is cut into as many pieces as the axis is long, in order
  *     P(op)  partial: every rank has a full-size term; the tensor is their sum (avg, max, min)
  *
- * Shards may be uneven: the piece of coordinate i of n is [i c, (i + 1) c) with c = ceil(size / n), cut
- * at the end; later ones may be empty. If two axes shard one dimension, the first axis cuts first.
+ * Shards may be uneven: the piece of coordinate i of n is [i c, (i + 1) c) with c = ceil(size / n),
+ * cut at the end; later ones may be empty. If two axes shard one dimension, the first axis cuts
+ * first.
  *
  * Threads: pure functions. */
 #ifndef ORR_RUNTIME_PLACEMENT_H
@@ -50,9 +51,10 @@ enum orr_status orr_layout_check(const struct orr_layout *layout, const struct o
 struct orr_shape orr_layout_local(const struct orr_layout *layout, const struct orr_shape *shape,
                                   uint32_t rank, int64_t *out_starts);
 
-/* Placements of an operator's result for given placements of its operands, axis by axis (every operator's
- * rules: placement_rules.c). ORR_INVALID names the operator, the placements given and the legal ones; a
- * partial operand of a non-linear operator is never accepted. All layouts must be of one mesh. */
+/* Placements of an operator's result for given placements of its operands, axis by axis (every
+ * operator's rules: placement_rules.c). ORR_INVALID names the operator, the placements given and
+ * the legal ones; a partial operand of a non-linear operator is never accepted. All layouts must be
+ * of one mesh. */
 enum orr_status
 orr_placement_infer(const struct orr_operator *op, const struct orr_operand_info *inputs,
                     const struct orr_layout *const *layouts, int input_count,

@@ -1,13 +1,14 @@
-/* Placement rules: for each class of operators, which placements of the operands make sense along one
- * mesh axis, and what the result's is. Axes are independent of each other.
+/* Placement rules: for each class of operators, which placements of the operands make sense along
+ * one mesh axis, and what the result's is. Axes are independent of each other.
  *
- *     matmul          R,R -> R    S(row),R -> S(row)    R,S(col) -> S(col)    S(inner),S(inner) -> P
- *     pointwise       all R -> R    all S(d) -> S(d), operands that broadcast along d being R
+ *     matmul          R,R -> R    S(row),R -> S(row)    R,S(col) -> S(col)    S(inner),S(inner) ->
+ *     P pointwise       all R -> R    all S(d) -> S(d), operands that broadcast along d being R
  *     add, sub        P,P -> P        scale, neg: P -> P       mul, div by R: P,R -> P
  *     norm            S(d) -> S(d) unless d is the last dimension; weights R
  *     reduction       S(d) -> S(d) for another dimension than the reduced; sum over it: -> P(sum)
  *     attention       S(0) batch and S(1) heads, the same for q, k, v
- *     move            the dimension moves along; a dimension that is cut or joined may not be sharded
+ *     move            the dimension moves along; a dimension that is cut or joined may not be
+ *     sharded
  *
  * A non-linear operator takes no partial operand: relu(a + b) is not relu(a) + relu(b). */
 #include <assert.h>
@@ -71,7 +72,8 @@ static bool partial_rule(const struct question *q, struct orr_placement *out) {
     return false;
 }
 
-/* Result dimension d as seen by an operand that broadcasts to it; -1 if it has none or stretches. */
+/* Result dimension d as seen by an operand that broadcasts to it; -1 if it has none or
+ * stretches. */
 static int dim_in_operand(const struct question *q, int input, int dim) {
     int mine = dim - (q->output->shape.rank - rank_of(q, input));
     return mine >= 0 && q->inputs[input].shape.dims[mine] == q->output->shape.dims[dim] ? mine : -1;

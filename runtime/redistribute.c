@@ -189,8 +189,8 @@ static enum orr_status slice_locally(const struct step *step, int dim) {
     return ORR_OK;
 }
 
-/* After an all-gather along a dimension other than the outermost the pieces lie one behind the other;
- * one kernel per piece puts them in place. */
+/* After an all-gather along a dimension other than the outermost the pieces lie one behind the
+ * other; one kernel per piece puts them in place. */
 static enum orr_status interleave(const struct step *step, struct orr_tensor *gathered, int dim) {
     const struct orr_mesh *mesh = step->source->layout.mesh;
     uint32_t n = (uint32_t)mesh->dims[step->axis];

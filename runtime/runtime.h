@@ -22,11 +22,11 @@
  * Errors: functions that return a status leave their text in orr_runtime_error(runtime). After an
  * ORR_DEVICE_FAILED the run can go on on streams that are not poisoned.
  *
- * Callers: every call is charged to, and recorded for, the current caller: a host (0 unless more are
- * created) and a site ("file:line" of the user's program). orr_runtime_set_caller changes it.
+ * Callers: every call is charged to, and recorded for, the current caller: a host (0 unless more
+ * are created) and a site ("file:line" of the user's program). orr_runtime_set_caller changes it.
  *
- * With several hosts on a virtual clock any call that acts may answer ORR_BLOCKED: nothing happened,
- * and the caller must repeat it when orr_runtime_next_host names its host.
+ * With several hosts on a virtual clock any call that acts may answer ORR_BLOCKED: nothing
+ * happened, and the caller must repeat it when orr_runtime_next_host names its host.
  *
  * Threads: one runtime, one thread. */
 #ifndef ORR_RUNTIME_RUNTIME_H

@@ -204,8 +204,8 @@ struct orr_runtime {
     struct orr_error scratch; /* handed to the backend */
     struct orr_error failure; /* the first failed command */
     uint32_t id_alloc, id_free, id_record_stream, id_record, id_wait, id_copy, id_fill, id_hostread,
-        id_hostwrite, id_device_memory, id_pinned, id_memory_bytes,
-        id_algorithm, id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */
+        id_hostwrite, id_device_memory, id_pinned, id_memory_bytes, id_algorithm,
+        id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */
 };
 
 /* --- runtime.c --- */

@@ -2,12 +2,12 @@
  * you say so.
  *
  * A stream is an in-order queue of one device. An event is a thin object over a point: recording
- * captures the stream's position at the call; re-recording doesn't disturb earlier waits; waiting on
- * a never-recorded event is a no-op that is reported as a finding (warning). See races.md rules
+ * captures the stream's position at the call; re-recording doesn't disturb earlier waits; waiting
+ * on a never-recorded event is a no-op that is reported as a finding (warning). See races.md rules
  * 1-15 for the semantics, which are CUDA's.
  *
- * Every enqueuing call returns at once. If the stream's launch queue is full the call blocks its host
- * until there is room. Costs and clocks: runtime/backend.h.
+ * Every enqueuing call returns at once. If the stream's launch queue is full the call blocks its
+ * host until there is room. Costs and clocks: runtime/backend.h.
  *
  * Threads: as the runtime. */
 #ifndef ORR_RUNTIME_STREAM_H
@@ -81,8 +81,8 @@ enum orr_status orr_stream_copy(struct orr_stream *stream, struct orr_buffer *to
 enum orr_status orr_stream_fill(struct orr_stream *stream, struct orr_buffer *buffer,
                                 uint64_t offset, uint64_t bytes, uint8_t value) ORR_MUST_CHECK;
 
-/* Runs `function(context)` in stream order. It may touch only the ranges declared, and must not call
- * the runtime. */
+/* Runs `function(context)` in stream order. It may touch only the ranges declared, and must not
+ * call the runtime. */
 enum orr_status orr_stream_hostfn(struct orr_stream *stream, const char *name,
                                   orr_host_function function, void *context,
                                   const struct orr_range *accesses,
@@ -108,9 +108,9 @@ enum orr_status orr_event_create(struct orr_runtime *runtime, const char *name,
 void orr_event_destroy(struct orr_event **event);
 const char *orr_event_name(const struct orr_event *event);
 
-/* Records the stream's position in the event; makes later work of a stream wait for what an event has
- * recorded by now; blocks the host until that has finished; asks whether it has (ORR_NOT_READY: no).
- * An event that was never recorded stands for no work: waits end at once. */
+/* Records the stream's position in the event; makes later work of a stream wait for what an event
+ * has recorded by now; blocks the host until that has finished; asks whether it has (ORR_NOT_READY:
+ * no). An event that was never recorded stands for no work: waits end at once. */
 enum orr_status orr_event_record(struct orr_event *event, struct orr_stream *stream) ORR_MUST_CHECK;
 enum orr_status orr_stream_wait(struct orr_stream *stream, struct orr_event *event) ORR_MUST_CHECK;
 enum orr_status orr_event_sync(struct orr_event *event) ORR_MUST_CHECK;

@@ -25,7 +25,8 @@ struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr
     return tensor;
 }
 
-/* Freeing a tensor's blobs is one call, however many devices they are on: its caller pays, if anyone. */
+/* Freeing a tensor's blobs is one call, however many devices they are on: its caller pays, if
+ * anyone. */
 static void storage_release(struct orr_runtime *runtime, struct orr__storage *storage) {
     if (!storage || --storage->references > 0) {
         return;
@@ -154,7 +155,8 @@ void orr__blob_written(struct orr__blob *blob, struct orr_stream *stream, struct
     blob->written = point;
 }
 
-/* Puts a piece of the whole, which starts at `starts`, where it belongs in a dense copy of itself. */
+/* Puts a piece of the whole, which starts at `starts`, where it belongs in a dense copy of
+ * itself. */
 static void cut_piece(char *to, const char *from, size_t element, const struct orr_shape *whole,
                       const struct orr_shape *piece, const int64_t *starts) {
     int64_t rows = 1;

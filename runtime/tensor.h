@@ -1,9 +1,10 @@
 /* Tensors: operands with memory behind them, made by operators, asynchronously.
  *
- * A tensor is an operand (shape, dtype, mesh, placements) and one blob for each rank of its mesh: the
- * memory of its piece. Applying an operator infers the result, allocates its blobs, enqueues one kernel
- * per device on that device's compute stream, and returns at once. Each operator runs once, in the
- * order of the calls. Where a kernel reads what another stream writes, the wait is put in.
+ * A tensor is an operand (shape, dtype, mesh, placements) and one blob for each rank of its mesh:
+ * the memory of its piece. Applying an operator infers the result, allocates its blobs, enqueues
+ * one kernel per device on that device's compute stream, and returns at once. Each operator runs
+ * once, in the order of the calls. Where a kernel reads what another stream writes, the wait is put
+ * in.
  *
  *     struct orr_tensor *y;
  *     orr_tensor_apply(runtime, orr_operator_find("matmul"), (struct orr_tensor *[]){x, w}, 2,
@@ -17,8 +18,8 @@
  * Memory: a tensor's blobs are released when it is destroyed and its last consumer has retired. A
  * reshape shares its operand's blobs.
  *
- * Host time: an operator costs spec.host_operator_ns for its first kernel and host_launch_ns for that
- * of every further device (with dispatch hosts: see orr_runner).
+ * Host time: an operator costs spec.host_operator_ns for its first kernel and host_launch_ns for
+ * that of every further device (with dispatch hosts: see orr_runner).
  *
  * Inside a region (runtime/region.h) operators only add to the logical graph; its end runs them.
  *
@@ -31,11 +32,11 @@
 struct orr_tensor;
 struct orr_future;
 
-/* Applies an operator. `inputs` are borrowed for the call. `layout` says where the result of a SOURCE
- * operator goes (NULL: all devices, replicated) and must be NULL for others, whose placements follow
- * from their operands' by the operator's rule. `out_outputs` has op->outputs entries, owned by the
- * caller. ORR_INVALID for shapes, dtypes or placements that don't fit, named; ORR_DEVICE_MEMORY. On
- * failure nothing is left behind. */
+/* Applies an operator. `inputs` are borrowed for the call. `layout` says where the result of a
+ * SOURCE operator goes (NULL: all devices, replicated) and must be NULL for others, whose
+ * placements follow from their operands' by the operator's rule. `out_outputs` has op->outputs
+ * entries, owned by the caller. ORR_INVALID for shapes, dtypes or placements that don't fit, named;
+ * ORR_DEVICE_MEMORY. On failure nothing is left behind. */
 enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_operator *op,
                                  struct orr_tensor *const *inputs, int input_count,
                                  const struct orr_attributes *attributes,
@@ -49,9 +50,12 @@ enum orr_status orr_tensor_from_host(struct orr_runtime *runtime,
                                      const struct orr_layout *layout, const void *values,
                                      struct orr_tensor **out_tensor) ORR_MUST_CHECK;
 
-/* The same tensor with other placements on the same mesh, by collectives on the communicate streams:
- *     P -> R all-reduce    S(d) -> R all-gather    P -> S(d) reduce-scatter    R -> S(d) local slice
- * one mesh axis at a time. ORR_UNSUPPORTED for the others (S(a) -> S(b), R -> P) and for uneven shards. */
+/* The same tensor with other placements on the same mesh, by collectives on the communicate
+ * streams:
+ *     P -> R all-reduce    S(d) -> R all-gather    P -> S(d) reduce-scatter    R -> S(d) local
+ *     slice
+ * one mesh axis at a time. ORR_UNSUPPORTED for the others (S(a) -> S(b), R -> P) and for uneven
+ * shards. */
 enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                         struct orr_tensor **out_tensor) ORR_MUST_CHECK;
 
@@ -79,8 +83,8 @@ enum orr_status orr_tensor_future(struct orr_tensor *tensor,
 enum orr_status orr_future_query(struct orr_future *future) ORR_MUST_CHECK;
 
 /* Blocks until the values are there and writes the whole tensor, dense, in its dtype: partial terms
- * reduced, shards put together. `bytes` is the size of `values`. ORR_INVALID under timing-only, where
- * there are no values. */
+ * reduced, shards put together. `bytes` is the size of `values`. ORR_INVALID under timing-only,
+ * where there are no values. */
 enum orr_status orr_future_get(struct orr_future *future, void *values,
                                size_t bytes) ORR_MUST_CHECK;
 

@@ -48,8 +48,8 @@ enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_
                                      const char *label) ORR_MUST_CHECK;
 void orr__tensor_share(struct orr_tensor *tensor, struct orr_tensor *with);
 
-/* Makes `stream` wait for the last write of a blob, if another stream made it, and lets the allocator
- * know that `stream` uses it. */
+/* Makes `stream` wait for the last write of a blob, if another stream made it, and lets the
+ * allocator know that `stream` uses it. */
 enum orr_status orr__blob_use(struct orr__blob *blob, struct orr_stream *stream) ORR_MUST_CHECK;
 void orr__blob_written(struct orr__blob *blob, struct orr_stream *stream, struct orr_point point);
 
@@ -80,8 +80,8 @@ struct orr__stage {
 enum orr_status orr__run_operator(struct orr_runtime *runtime,
                                   const struct orr__stage *stage) ORR_MUST_CHECK;
 
-/* One kernel of one rank. The caller fills `kernel` but for ranges and host costs; its work is owned by
- * the command once the call succeeded, and released if it fails. */
+/* One kernel of one rank. The caller fills `kernel` but for ranges and host costs; its work is
+ * owned by the command once the call succeeded, and released if it fails. */
 struct orr__launch {
     uint32_t rank;
     struct orr_tensor *const *inputs, *const *outputs;
@@ -96,8 +96,8 @@ enum orr_status orr__launch_kernel(struct orr_runtime *runtime,
 enum orr_dtype orr__arithmetic_dtype(const struct orr_operand_info *inputs, int input_count,
                                      const struct orr_operand_info *output);
 
-/* Runs a group of operator calls as one kernel per rank: fused_runner.c. `operands` are the tensors of
- * the fused kernel's operands. */
+/* Runs a group of operator calls as one kernel per rank: fused_runner.c. `operands` are the tensors
+ * of the fused kernel's operands. */
 enum orr_status orr__run_fused(struct orr_runtime *runtime, const struct orr_fused *fused,
                                struct orr_tensor *const *operands,
                                struct orr_tensor *result) ORR_MUST_CHECK;

@@ -304,7 +304,8 @@ static int scope_end(lua_State *L, int status, lua_KContext context) {
     return results;
 }
 
-/* orrery.scope(f, ...): calls f(...); tensors made inside die at its end, but for those it returns. */
+/* orrery.scope(f, ...): calls f(...); tensors made inside die at its end, but for those it
+ * returns. */
 static int orrery_scope(lua_State *L) {
     if (!lua_isfunction(L, 1) && !orr__is_handle(L, 1, ORR__COMPILED)) {
         return orr__raise(L, ORR_INVALID, "orrery.scope: expected a function, got %s",

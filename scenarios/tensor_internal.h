@@ -1,4 +1,5 @@
-/* What the files of the tensor binding share: lua_mesh.c, lua_tensor.c, lua_operator.c, lua_region.c.
+/* What the files of the tensor binding share: lua_mesh.c, lua_tensor.c, lua_operator.c,
+ * lua_region.c.
  *
  *     orrery.mesh{...}    orrery.randn{...}    x:matmul(w) + b    y:future():get()
  *

@@ -1,6 +1,6 @@
-/* The agenda: what happens next. A 4-ary heap of at most one pending event for each device, ordered by
- * (time, class, device), never by insertion order. A calendar queue would collapse on tied times, which
- * are the rule in virtual time.
+/* The agenda: what happens next. A 4-ary heap of at most one pending event for each device, ordered
+ * by (time, class, device), never by insertion order. A calendar queue would collapse on tied
+ * times, which are the rule in virtual time.
  *
  *             [0]
  *      [1] [2] [3] [4]          children of i: 4i+1 .. 4i+4; `place` says where a device's event is

@@ -27,8 +27,8 @@ static struct orr__stream *take_ready(struct orr__sim *sim) {
     return stream;
 }
 
-/* Puts the stream into the list of those that wait for `point`, by ascending seq. Equal seqs stay in
- * order of arrival. */
+/* Puts the stream into the list of those that wait for `point`, by ascending seq. Equal seqs stay
+ * in order of arrival. */
 static void wait_in_line(struct orr__sim *sim, struct orr__stream *stream, struct orr_point point) {
     struct orr__stream *producer = sim->streams[point.stream], *after = producer->waiters_last;
     while (after && after->waiting_seq > point.seq) {
@@ -150,8 +150,8 @@ void orr__engine_drain(struct orr__sim *sim) {
     }
 }
 
-/* The stream whose head ends at `now`: the one with the smallest id, so that the order does not depend
- * on who entered service when. */
+/* The stream whose head ends at `now`: the one with the smallest id, so that the order does not
+ * depend on who entered service when. */
 static struct orr__stream *ending(const struct orr__device *device, int64_t now_ns) {
     struct orr__stream *found = NULL;
     for (uint32_t i = 0; i < device->running_count; i++) {

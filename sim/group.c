@@ -1,6 +1,7 @@
-/* Collectives: members arrive one by one as they reach the heads of their streams, the transfer begins
- * with the last of them, and all finish together. A member that has arrived occupies its share of its
- * device's multiprocessors while it waits for the others, as a spinning kernel does. */
+/* Collectives: members arrive one by one as they reach the heads of their streams, the transfer
+ * begins with the last of them, and all finish together. A member that has arrived occupies its
+ * share of its device's multiprocessors while it waits for the others, as a spinning kernel
+ * does. */
 #include <assert.h>
 
 #include "runtime/collective.h"
@@ -43,7 +44,8 @@ static void settle_member(struct orr__sim *sim, const struct orr_command *comman
     }
 }
 
-/* Numbers of all members at once: nobody may have touched their operands before the common finish. */
+/* Numbers of all members at once: nobody may have touched their operands before the common
+ * finish. */
 static void compute(struct orr__sim *sim, struct orr__group *group, int64_t finish_ns) {
     bool poison = group->skipped;
     for (uint32_t i = 0; i < group->count; i++) {

@@ -35,7 +35,8 @@ enum orr_status orr__uses_begin(struct orr__memory *memories, const struct orr_m
 }
 
 /* Marks the losers of two accesses that overlap in bytes and time: the reader of a range being
- * written, or both writers. A command that reads and writes a range another one writes loses too. */
+ * written, or both writers. A command that reads and writes a range another one writes loses
+ * too. */
 static void mark(struct orr__use *a, struct orr__use *b) {
     bool a_writes = a->mode & ORR_ACCESS_WRITE, b_writes = b->mode & ORR_ACCESS_WRITE;
     if (a_writes && b_writes) {

@@ -1,8 +1,8 @@
 /* Which bytes are in use, and which are undefined: why a missing wait shows as wrong numbers.
  *
- * Each memory keeps the list of commands in service with their ranges, and a sorted list of undefined
- * ranges. When a command finishes, whatever else is in service and began before that moment overlapped
- * it in time:
+ * Each memory keeps the list of commands in service with their ranges, and a sorted list of
+ * undefined ranges. When a command finishes, whatever else is in service and began before that
+ * moment overlapped it in time:
  *
  *     writer  |=====W=====|                 the reader of a range being written is marked,
  *     reader        |====R====|             or both of two writers
@@ -51,8 +51,8 @@ enum orr_status orr__uses_begin(struct orr__memory *memories, const struct orr_m
                                 const struct orr_command *command, uint32_t stream,
                                 int64_t start_ns) ORR_MUST_CHECK;
 
-/* It finishes at finish_ns: marks overlapping partners, removes its ranges, and says whether it must be
- * poisoned: it raced, or read undefined bytes. */
+/* It finishes at finish_ns: marks overlapping partners, removes its ranges, and says whether it
+ * must be poisoned: it raced, or read undefined bytes. */
 bool orr__uses_end(struct orr__memory *memories, const struct orr_command *command,
                    int64_t finish_ns);
 

@@ -20,8 +20,8 @@ static uint32_t earliest(const struct orr__sim *sim) {
     return found;
 }
 
-/* Lets everything happen that comes before a call of this host. ORR_BLOCKED if that includes a call of
- * another host. */
+/* Lets everything happen that comes before a call of this host. ORR_BLOCKED if that includes a call
+ * of another host. */
 enum orr_status orr__host_turn(struct orr__sim *sim, uint32_t host) {
     assert(host < sim->host_count && sim->hosts[host].state == ORR__HOST_RUNS);
     int64_t now_ns = sim->hosts[host].now_ns;

@@ -155,8 +155,8 @@ static enum orr_status check_spec(const struct orr_device_spec *spec, uint32_t d
     return ORR_OK;
 }
 
-/* Hosts: 0, and one dispatch host for each device where the runner has them. Dispatch hosts have a clock
- * but make no calls. */
+/* Hosts: 0, and one dispatch host for each device where the runner has them. Dispatch hosts have a
+ * clock but make no calls. */
 static enum orr_status create_hosts(struct orr__sim *sim) {
     size_t count = 1 + (sim->runner == ORR_RUNNER_PER_DEVICE ? sim->device_count : 0);
     for (size_t i = 0; i < count; i++) {

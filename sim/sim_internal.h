@@ -8,8 +8,8 @@
  *      |- groups[]    collectives that have not finished
  *      '- agenda      one event per device
  *
- * A command's life: submitted (in the ring) -> head (waits for points) -> in service from start_ns (may
- * lie ahead of the agenda's time) -> finished: numbers, retire, next head.
+ * A command's life: submitted (in the ring) -> head (waits for points) -> in service from start_ns
+ * (may lie ahead of the agenda's time) -> finished: numbers, retire, next head.
  *
  * Threads: one. */
 #ifndef ORR_SIM_SIM_INTERNAL_H

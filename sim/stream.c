@@ -135,8 +135,8 @@ static enum orr__route route_of(const struct orr__sim *sim, uint32_t device,
     return route;
 }
 
-/* Kernels repeat: the work of recent ones is remembered, since two 128-bit divisions cost more than all
- * the rest of an enqueue. */
+/* Kernels repeat: the work of recent ones is remembered, since two 128-bit divisions cost more than
+ * all the rest of an enqueue. */
 static struct orr__work kernel_work(struct orr__sim *sim, const struct orr_device_spec *spec,
                                     const struct orr_command *command) {
     const struct orr_record_command *record = &command->record;
@@ -154,6 +154,18 @@ static struct orr__work kernel_work(struct orr__sim *sim, const struct orr_devic
     return entry->work;
 }
 
+/* Work of a stated duration: the same demands spread over another time. */
+static struct orr__work stretched(struct orr__work work, int64_t service_ns) {
+    int64_t most_ns = INT64_MAX >> ORR__WORK_BITS;
+    uint64_t wanted = (uint64_t)(service_ns < most_ns ? service_ns : most_ns) << ORR__WORK_BITS;
+    if (wanted > work.work) {
+        work.sm = (uint32_t)((unsigned __int128)work.sm * work.work / wanted);
+        work.bandwidth = (uint32_t)((unsigned __int128)work.bandwidth * work.work / wanted);
+    }
+    work.work = wanted;
+    return work;
+}
+
 static struct orr__work work_of(struct orr__sim *sim, uint32_t device,
                                 const struct orr_command *command) {
     const struct orr_device_spec *spec = sim->devices[device].spec;
@@ -166,12 +178,7 @@ static struct orr__work work_of(struct orr__sim *sim, uint32_t device,
         break;
     default: break; /* takes no time on the device, or is a member of a group */
     }
-    if (command->service_ns >= 0) {
-        int64_t most_ns = INT64_MAX >> ORR__WORK_BITS;
-        int64_t ns = command->service_ns < most_ns ? command->service_ns : most_ns;
-        work.work = (uint64_t)ns << ORR__WORK_BITS;
-    }
-    return work;
+    return command->service_ns >= 0 ? stretched(work, command->service_ns) : work;
 }
 
 static struct orr__sim_command *next_slot(struct orr__stream *stream) {
@@ -304,8 +311,8 @@ static enum orr_status group_room(struct orr__sim *sim, const uint32_t *streams,
     return ORR_OK;
 }
 
-/* One call enqueues all members: the others share the first one's interval. Dispatch hosts each make a
- * call of their own. */
+/* One call enqueues all members: the others share the first one's interval. Dispatch hosts each
+ * make a call of their own. */
 static void append_members(struct orr__sim *sim, const uint32_t *streams,
                            const struct orr_command *commands, struct orr__group *group,
                            struct orr_point *out_points) {

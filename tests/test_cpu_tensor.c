@@ -1,6 +1,7 @@
 /* The same tensor program on simulated devices and on CPU threads: equal bytes.
  *
- * Random graphs of operators on random meshes; the seed is printed and can be set by ORR_TEST_SEED. */
+ * Random graphs of operators on random meshes; the seed is printed and can be set by
+ * ORR_TEST_SEED. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

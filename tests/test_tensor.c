@@ -1,4 +1,5 @@
-/* Tensors on simulated devices: times of the worked example, numbers against one device, regions. */
+/* Tensors on simulated devices: times of the worked example, numbers against one device,
+ * regions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

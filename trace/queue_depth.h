@@ -1,7 +1,7 @@
 /* Queue depth: how many commands each device has been given and has not finished.
  *
- * The depth follows from the commands, so traces don't store it: the view `counter` computes it in SQL
- * and this function for a timeline in memory. A command counts from the beginning of its call
+ * The depth follows from the commands, so traces don't store it: the view `counter` computes it in
+ * SQL and this function for a timeline in memory. A command counts from the beginning of its call
  * (enqueue_ns) to its finish, or to the end of the trace if it has none.
  *
  * Threads: one; the timeline is changed. */
