@@ -130,7 +130,7 @@ static enum orr_status fail_of(struct orr_backend *base, uint32_t id, struct orr
     struct cpu_backend *backend = orr__cpu(base);
     assert(id < backend->stream_count);
     struct cpu_stream *stream = backend->streams[id];
-    orr__cpu_stream_retire(backend, stream);
+    orr__cpu_retire(backend);
     uint64_t poisoned = atomic_load_explicit(&stream->poisoned_seq, memory_order_acquire);
     if (poisoned == 0 || poisoned > stream->retired)
         return ORR_OK;
@@ -206,6 +206,7 @@ static void backend_free(struct cpu_backend *backend) {
     orr_memory_free(memory, backend->memories);
     orr_memory_free(memory, backend->hosts);
     orr_memory_free(memory, backend->streams);
+    orr_memory_free(memory, backend->busy);
     orr_memory_free(memory, backend->dispatchers);
     orr_memory_free(memory, backend->depths);
     orr__cpu_free(memory, backend);
@@ -229,6 +230,7 @@ static const struct orr_backend_verbs cpu_verbs = {
     .abi = ORR_BACKEND_ABI,
     .name = "cpu",
     .clock = "monotonic",
+    .collective = "direct",
     .close = backend_close,
     .memory_create = memory_create,
     .memory_destroy = memory_destroy,

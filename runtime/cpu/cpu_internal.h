@@ -91,6 +91,7 @@ struct cpu_slot {
     struct cpu_wait *many_waits; /* kept until close */
     size_t many_capacity;
     int64_t enqueued_ns;         /* host only */
+    uint64_t order;              /* host only: number of the submit over all streams */
     bool launched_by_dispatcher; /* host only: then the record's enqueued_ns is complete */
 };
 
@@ -112,7 +113,8 @@ struct cpu_stream {
     struct cpu_slot *slots; /* NULL once destroyed and drained. The owner reads it while undone. */
     uint64_t submitted, retired;
     int64_t last_finish_ns;
-    bool destroyed, counted; /* counted: in backend->streams_live */
+    bool destroyed, busy; /* busy: listed in backend->busy */
+    bool counted;         /* in backend->streams_live */
 
     alignas(CPU_LINE) _Atomic uint64_t launched; /* producer */
 
@@ -175,6 +177,14 @@ struct cpu_host {
     bool blocked, done;
 };
 
+/* A stream with commands to be retired, and how far this round goes. */
+struct cpu_busy {
+    struct cpu_stream *stream;
+    uint64_t limit;    /* last command that is done */
+    int64_t finish_ns; /* of the next one to retire; ORR_TIME_MAX: none */
+    uint64_t order;
+};
+
 struct cpu_memory {
     void *pointer;
     bool live;
@@ -193,6 +203,9 @@ struct cpu_backend {
     uint32_t *depths; /* by device */
     struct cpu_stream **streams;
     size_t stream_count, stream_capacity;
+    struct cpu_busy *busy; /* has room for all streams */
+    size_t busy_count, busy_capacity;
+    uint64_t submits;
     struct cpu_memory *memories;
     size_t memory_count, memory_capacity;
     struct cpu_host *hosts;
@@ -250,8 +263,9 @@ enum orr_status orr__cpu_submit_group(struct orr_backend *backend, const uint32_
                                       const struct orr_command *commands, uint32_t count,
                                       const struct orr_point *waits, uint32_t wait_count,
                                       struct orr_point *out_points, struct orr_error *error);
-/* Hands back what is done, in order. */
-void orr__cpu_stream_retire(struct cpu_backend *backend, struct cpu_stream *stream);
+/* Hands back what is done, in order of completion: of one stream in its order, and everything after
+ * what it waited for. */
+void orr__cpu_retire(struct cpu_backend *backend);
 void orr__cpu_poll(struct orr_backend *backend);
 /* z of analysis.md 2.2. `before_ns` and `awaited_ns` may be ORR_TIME_NONE. */
 int64_t orr__cpu_ready_ns(int64_t enqueued_ns, int64_t before_ns, int64_t awaited_ns,

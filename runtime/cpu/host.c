@@ -67,13 +67,6 @@ static enum orr_status fail_as_hang(const struct cpu_backend *backend, struct or
                          (unsigned long long)stream_of(backend, point)->submitted);
 }
 
-/* Retires the streams of the points, so that what the caller is told has been handed back. */
-static void retire_points(struct cpu_backend *backend, const struct orr_point *points,
-                          uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        orr__cpu_stream_retire(backend, stream_of(backend, points[i]));
-}
-
 /* ---- sleeping ----------------------------------------------------------------------------- */
 
 void orr__cpu_host_wake(struct cpu_backend *backend) {
@@ -97,8 +90,8 @@ static bool point_watch(struct cpu_backend *backend, struct orr_point point) {
     return done;
 }
 
-/* Watches what could end the wait: every open point for ANY, the first open one for ALL. True: one
- * of them is done already. */
+/* Watches what could end the wait: every open point for ANY, the first open one for ALL. True: look
+ * again instead of sleeping, because something is done meanwhile. */
 static bool points_watch(struct cpu_backend *backend, const struct orr_point *points,
                          uint32_t count, enum orr_wait_mode mode) {
     for (uint32_t i = 0; i < count; i++) {
@@ -109,7 +102,7 @@ static bool points_watch(struct cpu_backend *backend, const struct orr_point *po
         if (mode == ORR_WAIT_ALL)
             return false;
     }
-    return false;
+    return mode == ORR_WAIT_ALL; /* all of them were done when looked at */
 }
 
 static struct timespec timespec_of(const struct cpu_backend *backend, int64_t at_ns) {
@@ -152,7 +145,7 @@ enum orr_status orr__cpu_query(struct orr_backend *base, uint32_t host, struct o
     assert(point.stream < backend->stream_count);
     if (!point_is_done(backend, point))
         return ORR_NOT_READY;
-    orr__cpu_stream_retire(backend, stream_of(backend, point));
+    orr__cpu_retire(backend); /* what the caller is told to be done has been handed back */
     return ORR_OK;
 }
 
@@ -169,7 +162,7 @@ static enum orr_status wait_alone(struct cpu_backend *backend, const struct orr_
         if (!points_watch(backend, points, count, mode))
             host_sleep(backend, deadline_ns);
     }
-    retire_points(backend, points, count);
+    orr__cpu_retire(backend);
     return ORR_OK;
 }
 
@@ -201,7 +194,7 @@ enum orr_status orr__cpu_wait(struct orr_backend *base, uint32_t host,
         return status;
     backend->hosts[host].blocked = false;
     if (points_are_done(backend, points, count, mode)) {
-        retire_points(backend, points, count);
+        orr__cpu_retire(backend);
         return ORR_OK;
     }
     if (orr__cpu_now(backend) >= deadline_ns)

@@ -57,9 +57,11 @@ enum orr_status orr__cpu_stream_create(struct orr_backend *base, uint32_t device
     if (device >= backend->device_count)
         return orr_error_set(error, ORR_INVALID, "no device %u, there are %u", device,
                              backend->device_count);
-    if (orr_memory_grow(backend->memory, &backend->streams, &backend->stream_capacity,
-                        backend->stream_count + 1, sizeof *backend->streams,
-                        CPU_STREAMS_MAX) != ORR_OK)
+    size_t count = backend->stream_count + 1;
+    if (orr_memory_grow(backend->memory, &backend->streams, &backend->stream_capacity, count,
+                        sizeof *backend->streams, CPU_STREAMS_MAX) != ORR_OK ||
+        orr_memory_grow(backend->memory, &backend->busy, &backend->busy_capacity, count,
+                        sizeof *backend->busy, CPU_STREAMS_MAX) != ORR_OK)
         return orr_error_set(error, ORR_NO_MEMORY, "no memory for stream %zu",
                              backend->stream_count);
     struct cpu_stream *stream = stream_new(backend, device);
@@ -86,8 +88,11 @@ static void stream_drop_slots(struct cpu_backend *backend, struct cpu_stream *st
 void orr__cpu_stream_destroy(struct orr_backend *base, uint32_t id) {
     struct cpu_backend *backend = orr__cpu(base);
     assert(id < backend->stream_count && !backend->streams[id]->destroyed);
-    backend->streams[id]->destroyed = true;
-    orr__cpu_stream_retire(backend, backend->streams[id]);
+    struct cpu_stream *stream = backend->streams[id];
+    stream->destroyed = true;
+    orr__cpu_retire(backend);
+    if (!stream->busy && stream->slots)
+        stream_drop_slots(backend, stream);
 }
 
 void orr__cpu_stream_free(struct cpu_backend *backend, struct cpu_stream *stream) {
@@ -142,24 +147,94 @@ static void slot_retire(struct cpu_backend *backend, struct cpu_stream *stream,
     group_release(backend, slot);
 }
 
-void orr__cpu_stream_retire(struct cpu_backend *backend, struct cpu_stream *stream) {
-    if (backend->retiring)
+/* Finds the next command of a stream to be retired in this round. */
+static void busy_peek(struct cpu_busy *busy) {
+    const struct cpu_stream *stream = busy->stream;
+    busy->finish_ns = ORR_TIME_MAX;
+    if (stream->retired >= busy->limit)
+        return;
+    const struct cpu_slot *slot = &stream->slots[stream->retired & stream->mask];
+    busy->finish_ns = slot->finish_ns;
+    busy->order = slot->order;
+}
+
+static void busy_retire_one(struct cpu_backend *backend, size_t index) {
+    struct cpu_stream *stream = backend->busy[index].stream;
+    slot_retire(backend, stream, &stream->slots[stream->retired & stream->mask]);
+    stream->retired++;
+    busy_peek(&backend->busy[index]); /* the callback may have moved the list */
+}
+
+/* Reads how far the streams are, and returns the latest finish among what is done. */
+static int64_t busy_look(struct cpu_backend *backend, size_t count) {
+    int64_t latest_ns = ORR_TIME_NONE;
+    for (size_t i = 0; i < count; i++) {
+        struct cpu_busy *busy = &backend->busy[i];
+        struct cpu_stream *stream = busy->stream;
+        busy->limit = atomic_load_explicit(&stream->done, memory_order_acquire);
+        if (stream->retired < busy->limit)
+            latest_ns =
+                max_ns(latest_ns, stream->slots[(busy->limit - 1) & stream->mask].finish_ns);
+        busy_peek(busy);
+    }
+    return latest_ns;
+}
+
+/* Takes streams without commands off the list, and the slots from destroyed ones. */
+static void busy_sweep(struct cpu_backend *backend) {
+    size_t kept = 0;
+    for (size_t i = 0; i < backend->busy_count; i++) {
+        struct cpu_stream *stream = backend->busy[i].stream;
+        stream->busy = stream->retired < stream->submitted;
+        if (stream->busy)
+            backend->busy[kept++] = backend->busy[i];
+        else if (stream->destroyed)
+            stream_drop_slots(backend, stream);
+    }
+    backend->busy_count = kept;
+}
+
+/* What is done is retired by (finish, order of submits), so that nothing comes before what it
+ * waited for. Streams are read one after another while work goes on, so the first look may miss the
+ * producer of a consumer that it sees; the second can't, because the producer was done before. Of
+ * what only the second one sees, commands count that finished by the latest finish of the first:
+ * whatever those waited for was published before the second look began. */
+static void retire_merged(struct cpu_backend *backend, size_t count) {
+    int64_t latest_ns = busy_look(backend, count);
+    if (latest_ns == ORR_TIME_NONE)
+        return;
+    (void)busy_look(backend, count);
+    for (;;) {
+        size_t next = 0;
+        for (size_t i = 1; i < count; i++) {
+            const struct cpu_busy *a = &backend->busy[i], *b = &backend->busy[next];
+            if (a->finish_ns < b->finish_ns ||
+                (a->finish_ns == b->finish_ns && a->order < b->order))
+                next = i;
+        }
+        if (backend->busy[next].finish_ns > latest_ns)
+            return;
+        busy_retire_one(backend, next);
+    }
+}
+
+void orr__cpu_retire(struct cpu_backend *backend) {
+    if (backend->retiring || backend->busy_count == 0)
         return; /* called from within the callback: the outer call goes on */
     backend->retiring = true;
-    uint64_t done = atomic_load_explicit(&stream->done, memory_order_acquire);
-    while (stream->retired < done) {
-        slot_retire(backend, stream, &stream->slots[stream->retired & stream->mask]);
-        stream->retired++;
+    if (backend->busy_count == 1) {
+        (void)busy_look(backend, 1);
+        while (backend->busy[0].finish_ns != ORR_TIME_MAX)
+            busy_retire_one(backend, 0);
+    } else {
+        retire_merged(backend, backend->busy_count);
     }
+    busy_sweep(backend);
     backend->retiring = false;
-    if (stream->destroyed && stream->retired == stream->submitted && stream->slots)
-        stream_drop_slots(backend, stream);
 }
 
 void orr__cpu_poll(struct orr_backend *base) {
-    struct cpu_backend *backend = orr__cpu(base);
-    for (size_t i = 0; i < backend->stream_count; i++)
-        orr__cpu_stream_retire(backend, backend->streams[i]);
+    orr__cpu_retire(orr__cpu(base));
 }
 
 /* ---- submit ------------------------------------------------------------------------------- */
@@ -194,7 +269,7 @@ static enum orr_status stream_count_in(struct cpu_backend *backend, struct cpu_s
 static enum orr_status stream_make_room(struct cpu_backend *backend, struct cpu_stream *stream,
                                         struct orr_point *out_point) {
     if (stream->submitted - stream->retired >= (stream->depth + 1) / 2)
-        orr__cpu_stream_retire(backend, stream);
+        orr__cpu_retire(backend);
     if (stream->submitted - stream->retired >= stream->depth) {
         /* Half of the queue, so that a host that sleeps until then wakes up seldom. */
         *out_point = (struct orr_point){.stream = stream->id,
@@ -279,6 +354,12 @@ static void stream_append(struct cpu_backend *backend, struct cpu_stream *stream
     slot->run = backend->timing_only ? NULL : command->run;
     slot->is_wait = record->header.a == ORR_COMMAND_WAIT;
     slot->launched_by_dispatcher = backend->dispatchers != NULL;
+    slot->order = ++backend->submits;
+    if (!stream->busy) {
+        assert(backend->busy_count < backend->busy_capacity);
+        backend->busy[backend->busy_count++] = (struct cpu_busy){.stream = stream};
+        stream->busy = true;
+    }
     *out_point = (struct orr_point){.stream = stream->id, .seq = seq, .cmd = record->id};
     if (backend->dispatchers) {
         orr__cpu_dispatcher_push(backend->dispatchers[stream->device], stream, seq);
