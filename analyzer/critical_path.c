@@ -133,6 +133,14 @@ static void go_to_dependency(struct walker *w, const struct orr_events_op *op, u
     go_to_op(w, op->wait_op);
 }
 
+/* d of an op, unless what it waited for had not even begun at its start: then it waited for nothing (a violation),
+ * and the walk must not leave the past. */
+static int64_t dependency_of(const struct orr_events *events, const struct orr_events_op *op) {
+    bool later = op->wait_op != ORR_EVENTS_NONE && op->wait_ns > op->start_ns &&
+                 events->ops[op->wait_op].start_ns >= op->start_ns;
+    return later ? ORR_TIME_NONE : min_time(op->wait_ns, op->start_ns);
+}
+
 /* The latest of x, p and d, each clamped to s; of equals p before d before x. d counts only if it
  * is known who it was. */
 static void go_to_binding(struct walker *w, uint32_t index) {
@@ -140,7 +148,7 @@ static void go_to_binding(struct walker *w, uint32_t index) {
     int64_t s = op->start_ns;
     int64_t x = min_time(w->events->calls[op->call].end_ns, s);
     int64_t p = min_time(orr_events_previous_end(w->events, op), s);
-    int64_t d = min_time(op->wait_ns, s);
+    int64_t d = dependency_of(w->events, op);
     int64_t binding = max_time(x, max_time(p, d));
     bool source = op->wait_op != ORR_EVENTS_NONE || op->wait_call != ORR_EVENTS_NONE;
     take(w, binding, ORR_PATH_DISPATCH, index, ORR_EVENTS_NONE);

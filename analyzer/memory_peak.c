@@ -89,7 +89,9 @@ static void replay(const struct changes *changes, struct orr_memory_peaks *peaks
             continue;
         }
         peak->allocations++;
-        peak->live_at_end += buffer->bytes;
+        if (__builtin_add_overflow(peak->live_at_end, buffer->bytes, &peak->live_at_end)) {
+            peak->live_at_end = UINT64_MAX;
+        }
         if (peak->live_at_end > peak->buffer_peak_bytes) {
             peak->buffer_peak_bytes = peak->live_at_end;
             peak->peak_cmd = change->command;

@@ -484,9 +484,12 @@ static void add_launches(struct report *r) {
     }
     orr__table_end(&table, &r->text);
     more_rows(r, a->device_count, ROWS);
-    for (size_t d = 0; d < a->device_count && d < 4; d++) {
-        add_lower_bounds(r, &a->devices[d]);
-        add_graph_reasons(r, &a->devices[d]);
+    const struct orr_device_report *main = main_device(a);
+    for (size_t d = 0; d < a->device_count; d++) {
+        if (a->device_count <= 2 || &a->devices[d] == main) {
+            add_lower_bounds(r, &a->devices[d]);
+            add_graph_reasons(r, &a->devices[d]);
+        }
     }
     char host[ORR_NUMBER_TEXT_MAX], device[ORR_NUMBER_TEXT_MAX];
     int64_t busy = 0;
@@ -501,6 +504,84 @@ static void add_launches(struct report *r) {
 /* ------------------------------------------------------------------------------------------------
  * Phases, collectives, critical path, memory, findings */
 
+/* Phases of one device: [first, end) of a->phases. */
+struct phase_range {
+    size_t first, end;
+};
+
+static struct phase_range phases_after(const struct orr_analysis *a, size_t first) {
+    size_t end = first;
+    while (end < a->phases.count && a->phases.items[end].device == a->phases.items[first].device) {
+        end++;
+    }
+    return (struct phase_range){first, end};
+}
+
+/* Same stretches with the same classes. */
+static bool phases_alike(const struct orr_analysis *a, struct phase_range x, struct phase_range y) {
+    if (x.end - x.first != y.end - y.first) {
+        return false;
+    }
+    for (size_t i = 0; i < x.end - x.first; i++) {
+        const struct orr_phase *p = &a->phases.items[x.first + i];
+        const struct orr_phase *q = &a->phases.items[y.first + i];
+        if (p->begin_ns != q->begin_ns || p->end_ns != q->end_ns ||
+            strcmp(orr_phase_class_text(p), orr_phase_class_text(q)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void add_phase_row(struct orr_table *table, const struct orr_analysis *a,
+                          const struct orr_phase *p, const char *devices) {
+    char begin[ORR_NUMBER_TEXT_MAX], end[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX];
+    char class_[32], tops[ORR_PHASE_TOP * (ORR_TABLE_CELL_MAX + 3)] = "";
+    for (unsigned t = 0; t < p->top_count; t++) {
+        char name[ORR_TABLE_CELL_MAX + 1];
+        orr__table_clean(a->events.operators[p->top[t].operator_index].name, name);
+        strcat(strcat(tops, t > 0 ? ", " : ""), name);
+    }
+    orr__table_row(
+        table, "%s|%s|%s|%s|%s|%s", devices, orr__time_text(p->begin_ns - a->begin_ns, begin),
+        orr__time_text(p->end_ns - a->begin_ns, end), hyphens(orr_phase_class_text(p), class_),
+        orr__percent_text(p->groups[p->label], p->end_ns - p->begin_ns, share), tops);
+}
+
+/* Rows of all devices; devices in a row that have the same phases share one set of rows, with the figures of
+ * the first. Returns how many phases have been shown or stand for. */
+static size_t add_phase_rows(struct orr_table *table, const struct orr_analysis *a) {
+    size_t rows = 0, first = 0;
+    while (first < a->phases.count) {
+        struct phase_range range = phases_after(a, first);
+        size_t next = range.end;
+        uint32_t last = a->phases.items[first].device;
+        while (next < a->phases.count && phases_alike(a, range, phases_after(a, next))) {
+            last = a->phases.items[next].device;
+            next = phases_after(a, next).end;
+        }
+        if (rows > 0 && rows + range.end - range.first > PHASE_ROWS) {
+            break;
+        }
+        char devices[32];
+        uint32_t from = a->events.devices[a->phases.items[first].device].id;
+        uint32_t to = a->events.devices[last].id;
+        if (from == to) {
+            snprintf(devices, sizeof devices, "%u", from);
+        } else {
+            snprintf(devices, sizeof devices, "%u-%u", from, to);
+        }
+        for (size_t i = range.first; i < range.end && rows < PHASE_ROWS; i++, rows++) {
+            add_phase_row(table, a, &a->phases.items[i], devices);
+        }
+        if (rows == PHASE_ROWS) {
+            return range.first + PHASE_ROWS < next ? range.first + PHASE_ROWS : next;
+        }
+        first = next;
+    }
+    return first;
+}
+
 static void add_phases(struct report *r) {
     const struct orr_analysis *a = r->a;
     if (a->phases.count == 0) {
@@ -512,23 +593,9 @@ static void add_phases(struct report *r) {
     heading(r, title);
     struct orr_table table;
     orr__table_begin(&table, a->memory, ">device|>begin|>end|class|>share|top operators");
-    for (size_t i = 0; i < a->phases.count && i < PHASE_ROWS; i++) {
-        const struct orr_phase *p = &a->phases.items[i];
-        char begin[ORR_NUMBER_TEXT_MAX], end[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX];
-        char class_[32], tops[ORR_PHASE_TOP * (ORR_TABLE_CELL_MAX + 3)] = "";
-        for (unsigned t = 0; t < p->top_count; t++) {
-            char name[ORR_TABLE_CELL_MAX + 1];
-            orr__table_clean(a->events.operators[p->top[t].operator_index].name, name);
-            strcat(strcat(tops, t > 0 ? ", " : ""), name);
-        }
-        orr__table_row(
-            &table, "%u|%s|%s|%s|%s|%s", a->events.devices[p->device].id,
-            orr__time_text(p->begin_ns - a->begin_ns, begin),
-            orr__time_text(p->end_ns - a->begin_ns, end), hyphens(orr_phase_class_text(p), class_),
-            orr__percent_text(p->groups[p->label], p->end_ns - p->begin_ns, share), tops);
-    }
+    size_t shown = add_phase_rows(&table, a);
     orr__table_end(&table, &r->text);
-    more_rows(r, a->phases.count, PHASE_ROWS);
+    more_rows(r, a->phases.count, shown);
 }
 
 static void add_collectives(struct report *r) {

@@ -531,6 +531,44 @@ static void a_wait_between_two_launches_is_out_of_reach_for_a_graph(void **state
 }
 
 /* ------------------------------------------------------------------------------------------------
+ * Phases */
+
+static void phases_follow_what_dominates_and_add_up(void **state) {
+    (void)state;
+    struct fixture f;
+    start(&f);
+    /* 1 ms of one kernel, 1 ms of a copy, cells of 100 us. */
+    kernel(&f, 0, "work", 0, 10, 20, 1000020);
+    command(&f, ORR_COMMAND_COPY, 2, "copy", 10, 20, 1000020, 2000020);
+    struct orr_analysis *a = analyze(&f);
+    assert_int_equal(a->phases.cell_ns, 100000);
+    const struct orr_phase *p = a->phases.items;
+    assert_int_equal(a->phases.count, 3); /* the third is device 1's */
+    assert_string_equal(orr_phase_class_text(&p[0]), "latency_bound");
+    assert_string_equal(orr_phase_class_text(&p[1]), "copy_bound");
+    assert_int_equal(p[0].begin_ns, 20);
+    assert_int_equal(p[0].end_ns, 1000020);
+    assert_int_equal(p[0].groups[ORR_PHASE_LATENCY_BOUND], 1000000);
+    assert_int_equal(p[1].groups[ORR_PHASE_COPY], 1000000);
+    assert_int_equal(p[0].top_count, 1);
+    assert_string_equal(a->events.operators[p[0].top[0].operator_index].name, "work");
+    finish(&f, &a);
+}
+
+static void of_equal_groups_a_phase_has_the_first(void **state) {
+    (void)state;
+    struct fixture f;
+    start(&f);
+    kernel(&f, 0, "work", 0, 10, 20, 120);
+    command(&f, ORR_COMMAND_COPY, 2, "copy", 10, 20, 120, 220);
+    struct orr_analysis *a = analyze(&f);
+    assert_int_equal(a->phases.items[0].groups[ORR_PHASE_LATENCY_BOUND], 100);
+    assert_int_equal(a->phases.items[0].groups[ORR_PHASE_COPY], 100);
+    assert_int_equal(a->phases.items[0].label, ORR_PHASE_LATENCY_BOUND);
+    finish(&f, &a);
+}
+
+/* ------------------------------------------------------------------------------------------------
  * Operators: the worked example */
 
 struct work {
@@ -697,6 +735,32 @@ static void waiting_for_the_last_member_is_dep_wait_of_the_first(void **state) {
     assert_int_equal(a->path.kinds[ORR_PATH_COMM], 2000);
     assert_int_equal(a->path.kinds[ORR_PATH_COMPUTE], 970);
     finish(&f, &a);
+}
+
+static void members_that_start_apart_wait_inside_the_collective(void **state) {
+    (void)state;
+    struct fixture f;
+    start(&f);
+    uint32_t group = fixture_communicator(&f, "dp");
+    fixture_member(&f, group, 0, 0);
+    fixture_member(&f, group, 1, 1);
+    kernel(&f, 0, "fast", 0, 10, 20, 400);
+    kernel(&f, 1, "slow", 10, 20, 30, 1000);
+    uint64_t a = command(&f, ORR_COMMAND_COLLECTIVE, 0, "all_reduce", 20, 30, 400, 3000);
+    uint64_t b = command(&f, ORR_COMMAND_COLLECTIVE, 1, "all_reduce", 30, 40, 1000, 3000);
+    uint64_t id = fixture_collective(&f, group, "all_reduce", 1000000)->id;
+    fixture_collective_member(&f, id, 0, a);
+    fixture_collective_member(&f, id, 1, b);
+    struct orr_analysis *analysis = analyze(&f);
+    /* On the device it is communication, not a dependency; the table says what of it was waiting. */
+    check_parts(analysis, a, 10, 370, 0, 0, 2600);
+    assert_int_equal(analysis->devices[0].times.classes[ORR_CLASS_EXPOSED_COMM], 2600);
+    assert_int_equal(analysis->roofline.collectives[0].transfer_ns, 2000);
+    assert_int_equal(analysis->roofline.collectives[0].arrival_ns, 600);
+    /* The path: the transfer, then the slow device's kernel. */
+    assert_int_equal(analysis->path.kinds[ORR_PATH_COMM], 2000);
+    assert_int_equal(analysis->path.kinds[ORR_PATH_COMPUTE], 970);
+    finish(&f, &analysis);
 }
 
 static void bus_bandwidth_counts_what_the_links_carry(void **state) {
@@ -872,11 +936,14 @@ int main(void) {
         cmocka_unit_test(too_few_gaps_are_unknown_not_launch_bound),
         cmocka_unit_test(a_host_that_stalls_between_bursts_is_not_launch_bound),
         cmocka_unit_test(a_wait_between_two_launches_is_out_of_reach_for_a_graph),
+        cmocka_unit_test(phases_follow_what_dominates_and_add_up),
+        cmocka_unit_test(of_equal_groups_a_phase_has_the_first),
         cmocka_unit_test(the_report_states_the_layer_of_4096_rows),
         cmocka_unit_test(fusing_halves_the_elementwise_share),
         cmocka_unit_test(a_layer_of_8_rows_is_bound_by_reading_its_weight),
         cmocka_unit_test(the_four_intervals_of_a_command_are_reported_apart),
         cmocka_unit_test(waiting_for_the_last_member_is_dep_wait_of_the_first),
+        cmocka_unit_test(members_that_start_apart_wait_inside_the_collective),
         cmocka_unit_test(bus_bandwidth_counts_what_the_links_carry),
         cmocka_unit_test(peak_memory_is_the_largest_sum_of_live_buffers),
         cmocka_unit_test(the_runtimes_own_counter_of_memory_wins),

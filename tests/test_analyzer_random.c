@@ -382,6 +382,54 @@ static void check_unions(const struct orr_analysis *a) {
     }
 }
 
+/* True if the walk may go from op `from` to op `to`: to is before it in its stream, or what it waits for, or the
+ * last of its collective; through ops that take no time on the path, too. */
+static bool hop_exists(const struct orr_events *e, uint32_t from, uint32_t to, unsigned depth) {
+    const struct orr_events_op *op = &e->ops[from];
+    const uint32_t next[] = {
+        op->prev_op, op->wait_op,
+        op->collective == ORR_EVENTS_NONE ? ORR_EVENTS_NONE : e->collectives[op->collective].last};
+    for (size_t i = 0; i < 3; i++) {
+        if (next[i] == to) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < 2 && depth > 0; i++) {
+        if (next[i] != ORR_EVENTS_NONE && hop_exists(e, next[i], to, depth - 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A waiting call that returned at `time`: the path may have gone through its host without taking time. */
+static bool host_returns(const struct orr_events *e, int64_t time) {
+    for (size_t c = 0; c < e->call_count; c++) {
+        if ((e->calls[c].flags & ORR_CALL_WAITING) && e->calls[c].end_ns == time) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Two ops that follow each other on the path, with nothing of a host in between, must be linked. */
+static void check_hops(const struct orr_analysis *a) {
+    const struct orr_critical_path *path = &a->path;
+    uint32_t later = ORR_EVENTS_NONE;
+    for (size_t i = path->segment_count; i > 0; i--) {
+        const struct orr_path_segment *s = &path->segments[i - 1];
+        if (s->kind == ORR_PATH_LAUNCH || s->kind == ORR_PATH_HOST || s->kind == ORR_PATH_SYNC) {
+            later = ORR_EVENTS_NONE;
+        } else if (s->kind <= ORR_PATH_COPY) {
+            if (later != ORR_EVENTS_NONE && later != s->op &&
+                !host_returns(&a->events, s->end_ns)) {
+                assert_true(hop_exists(&a->events, later, s->op, 12));
+            }
+            later = s->op;
+        }
+    }
+}
+
 static void check_path(const struct orr_analysis *a) {
     const struct orr_critical_path *path = &a->path;
     int64_t at = path->begin_ns, sum = 0;
@@ -402,6 +450,7 @@ static void check_path(const struct orr_analysis *a) {
         sum += path->kinds[k];
     }
     assert_int_equal(sum, path->end_ns - path->begin_ns);
+    check_hops(a);
 }
 
 static void check_phases(const struct orr_analysis *a) {
