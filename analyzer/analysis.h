@@ -33,8 +33,9 @@ struct orr_analysis {
     struct orr_events events; /* owned */
     int64_t begin_ns, end_ns; /* window of all devices; equal without ops */
     struct orr_split split;
-    uint32_t *
-        rows; /* ops by correlation (command id) if there are at most options.command_rows, else NULL; owned */
+    /* Ops by correlation (command id) if there are at most options.command_rows, else NULL;
+     * owned. */
+    uint32_t *rows;
     struct orr_idle_streams idle_streams;
     struct orr_roofline roofline;
     struct orr_device_report *devices; /* one per device of the events, by index; owned */

@@ -133,8 +133,8 @@ static void go_to_dependency(struct walker *w, const struct orr_events_op *op, u
     go_to_op(w, op->wait_op);
 }
 
-/* d of an op, unless what it waited for had not even begun at its start: then it waited for nothing (a violation),
- * and the walk must not leave the past. */
+/* d of an op, unless what it waited for had not even begun at its start: then it waited for nothing
+ * (a violation), and the walk must not leave the past. */
 static int64_t dependency_of(const struct orr_events *events, const struct orr_events_op *op) {
     bool later = op->wait_op != ORR_EVENTS_NONE && op->wait_ns > op->start_ns &&
                  events->ops[op->wait_op].start_ns >= op->start_ns;

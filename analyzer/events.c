@@ -569,8 +569,7 @@ static void check_ready_times(struct orr_events *events) {
     }
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 static void count_ops_of_calls(struct orr_events *events) {
     for (size_t c = 0; c < events->call_count; c++) {

@@ -774,8 +774,7 @@ static enum orr_status add_syncs(struct builder *b) {
     return ORR_OK;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 static uint64_t meta_number(const struct orr_timeline *t, const char *key) {
     const char *text = orr_timeline_meta(t, key);

@@ -192,8 +192,7 @@ static void take_tops(struct tops *tops, struct orr_phase *phase) {
     tops->touched_count = 0;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 /* Cells [first, end) as a phase, without its launch terms and tops. */
 static struct orr_phase make_phase(const struct orr_phase_cells *cells, uint32_t device,

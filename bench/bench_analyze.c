@@ -2,11 +2,12 @@
  *
  *     build/release/bench/bench_analyze [COMMANDS]      default 1000000
  *
- * The trace: 8 devices with a compute and a communicate stream each, kernels of 40 operators, a record, a wait
- * and a collective every 20 kernels, a host sync every 1,000, gaps of the host's making in between.
+ * The trace: 8 devices with a compute and a communicate stream each, kernels of 40 operators, a
+ * record, a wait and a collective every 20 kernels, a host sync every 1,000, gaps of the host's
+ * making in between.
  *
- * Prints `name,value,unit` lines: by the thread's CPU time ("_cpu"), by the monotonic clock ("_wall"); memory is
- * the most that was held at once beside the timeline. */
+ * Prints `name,value,unit` lines: by the thread's CPU time ("_cpu"), by the monotonic clock
+ * ("_wall"); memory is the most that was held at once beside the timeline. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

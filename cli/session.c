@@ -114,8 +114,8 @@ static bool is_trace(const char *path) {
             header[71]) == ORR_TRACE_APPLICATION_ID;
 }
 
-/* An earlier trace of that name steps aside until it is clear that this run leaves one: a typo in an
- * argument must not cost it. A run that is killed leaves both. */
+/* An earlier trace of that name steps aside until it is clear that this run leaves one: a typo in
+ * an argument must not cost it. A run that is killed leaves both. */
 static void set_aside(struct session *session) {
     const char *output = session->options->output;
     struct stat about;

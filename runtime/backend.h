@@ -87,10 +87,9 @@ typedef enum orr_status (*orr_command_run)(const struct orr_command *command,
 /* A command as the host layer hands it over. The backend copies it; `work`, `accesses` and
  * `context` stay valid until it is retired. */
 struct orr_command {
-    struct orr_record_command
-        record;         /* host fills ids, kind, name, site, cost, host, device, stream;
-                                         enqueue_ns may be ORR_TIME_NONE (then: now). The backend fills
-                                         seq, times and status. */
+    /* The host fills ids, kind, name, site, cost, host, device, stream; enqueue_ns may be
+     * ORR_TIME_NONE (then: now). The backend fills seq, times and status. */
+    struct orr_record_command record;
     int64_t submit_ns;  /* virtual clocks: what the call costs its host; -1: the device spec says */
     int64_t service_ns; /* virtual clocks: device service; -1: the cost model says */
     uint32_t flags;     /* ORR_COMMAND_* below */

@@ -412,8 +412,8 @@ void orr__runtime_spend_event(struct orr_runtime *runtime, uint32_t device) {
     runtime->verbs->host_spend(runtime->backend, runtime->host, ns > 1 ? ns : 1);
 }
 
-/* What the first command of an operator costs whoever launches it. With dispatch hosts that is a launch;
- * the rest of the operator is paid here and now by the caller. */
+/* What the first command of an operator costs whoever launches it. With dispatch hosts that is a
+ * launch; the rest of the operator is paid here and now by the caller. */
 static int64_t operator_charge(struct orr_runtime *runtime, const struct orr_device_spec *spec) {
     if (!runtime->dispatches)
         return spec->host_operator_ns;

@@ -34,11 +34,12 @@ struct orr_kernel {
     const struct orr_range *accesses; /* borrowed for the call */
     uint32_t access_count;
     int64_t submit_ns,
-        service_ns;     /* -1: as the device spec and cost model say; else exactly this */
-    uint64_t op;        /* logical operator it belongs to, 0 none */
-    orr_kernel_run run; /* NULL: a synthetic kernel; what it writes then depends on every byte it
-                                      reads and on its name, so that a wrong order shows in the numbers */
-    void *work;         /* owned by the command once the call succeeded */
+        service_ns; /* -1: as the device spec and cost model say; else exactly this */
+    uint64_t op;    /* logical operator it belongs to, 0 none */
+    /* NULL: a synthetic kernel; what it writes then depends on every byte it reads and on its
+     * name, so that a wrong order shows in the numbers. */
+    orr_kernel_run run;
+    void *work;                  /* owned by the command once the call succeeded */
     void (*release)(void *work); /* called when the command has retired; may be NULL */
 };
 

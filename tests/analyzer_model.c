@@ -158,7 +158,7 @@ void model_done(struct model *model, struct orr_analysis **analysis) {
     orr_events_free(&model->events);
 }
 
-/* ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 static uint64_t next(uint64_t *state) {
     *state ^= *state >> 12;

@@ -13,7 +13,8 @@
 /* ------------------------------------------------------------------------------------------------
  * Help */
 
-/* Two simulated devices with a compute stream each (0, 1), a communicate stream of device 0 (2), two hosts. */
+/* Two simulated devices with a compute stream each (0, 1), a communicate stream of device 0 (2),
+ * two hosts. */
 static void start(struct fixture *f) {
     fixture_init(f);
     fixture_meta(f, "backend", "sim");
@@ -355,7 +356,8 @@ static void a_wait_of_the_host_is_synchronisation_from_the_end_of_the_op(void **
     assert_int_equal(classes[ORR_CLASS_HOST_OTHER], 90);
     assert_int_equal(classes[ORR_CLASS_HOST_LAUNCH], 10);
     assert_int_equal(classes[ORR_CLASS_DISPATCH], 10);
-    /* The path: c, dispatch, launch, host back to the sync, the sync back to b's end, then b and a. */
+    /* The path: c, dispatch, launch, host back to the sync, the sync back to b's end, then b and
+     * a. */
     assert_int_equal(a->path.kinds[ORR_PATH_COMPUTE], 80 + 200 + 80);
     assert_int_equal(a->path.kinds[ORR_PATH_SYNC], 10);
     assert_int_equal(a->path.kinds[ORR_PATH_HOST], 90);
@@ -594,8 +596,8 @@ static void run_work(struct fixture *f, const struct work *w, int64_t enqueue, i
     row->bytes_written = w->bytes_written;
 }
 
-/* y = relu(x w + b) with w [4096, 4096] in bf16; each operator costs its host 5 us. Times: the larger of
- * FLOPs at 500 TFLOP/s and bytes at 2 TB/s, rounded half up. */
+/* y = relu(x w + b) with w [4096, 4096] in bf16; each operator costs its host 5 us. Times: the
+ * larger of FLOPs at 500 TFLOP/s and bytes at 2 TB/s, rounded half up. */
 static void run_layer(struct fixture *f, uint64_t rows, bool fused) {
     const uint64_t n = 4096;
     const char *shape = fixture_text(f, "[%llu, 4096]", (unsigned long long)rows);
@@ -752,7 +754,8 @@ static void members_that_start_apart_wait_inside_the_collective(void **state) {
     fixture_collective_member(&f, id, 0, a);
     fixture_collective_member(&f, id, 1, b);
     struct orr_analysis *analysis = analyze(&f);
-    /* On the device it is communication, not a dependency; the table says what of it was waiting. */
+    /* On the device it is communication, not a dependency; the table says what of it was
+     * waiting. */
     check_parts(analysis, a, 10, 370, 0, 0, 2600);
     assert_int_equal(analysis->devices[0].times.classes[ORR_CLASS_EXPOSED_COMM], 2600);
     assert_int_equal(analysis->roofline.collectives[0].transfer_ns, 2000);

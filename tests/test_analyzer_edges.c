@@ -1,8 +1,8 @@
-/* One small trace with everything that real traces of other tools do wrong or oddly, and its exact figures,
- * computed by two other implementations: a stream wait that costs time, a start before the launch, a lost and
- * a negative record, an op of no length, overlap on one stream, two API records on one correlation, graph
- * launches with three nodes and with none, a blocking copy, a buffer flush inside a gap, a long unexplained
- * wait, two devices fed by two threads. */
+/* One small trace with everything that real traces of other tools do wrong or oddly, and its exact
+ * figures, computed by two other implementations: a stream wait that costs time, a start before the
+ * launch, a lost and a negative record, an op of no length, overlap on one stream, two API records
+ * on one correlation, graph launches with three nodes and with none, a blocking copy, a buffer
+ * flush inside a gap, a long unexplained wait, two devices fed by two threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

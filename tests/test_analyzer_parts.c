@@ -227,7 +227,8 @@ static enum orr_bound class_of(orr_u128 flops, orr_u128 bytes, int64_t time_ns) 
 
 static void classes_follow_the_ridge_and_sixty_percent(void **state) {
     (void)state;
-    /* 250 FLOP/B is on the ridge: equality counts as compute. 500,000 FLOP take 1 ns at the peak. */
+    /* 250 FLOP/B is on the ridge: equality counts as compute. 500,000 FLOP take 1 ns at the
+     * peak. */
     assert_int_equal(class_of(500000000, 2000000, 1000), ORR_BOUND_COMPUTE);
     assert_int_equal(class_of(500000000, 2000001, 1000), ORR_BOUND_MEMORY);
     /* 60 % of the peak is 1666.67 ns. */

@@ -1,8 +1,9 @@
-/* Properties of the analyzer on random event models, sane and absurd ones: overlapping ops, ops of no length,
- * ops without a call, starts before the call, nested calls, waits on anything, cycles of dependencies.
+/* Properties of the analyzer on random event models, sane and absurd ones: overlapping ops, ops of
+ * no length, ops without a call, starts before the call, nested calls, waits on anything, cycles of
+ * dependencies.
  *
- * Classes, split and launch terms are computed a second time here, straight from the definitions and ns by ns,
- * and must agree exactly. */
+ * Classes, split and launch terms are computed a second time here, straight from the definitions
+ * and ns by ns, and must agree exactly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -382,8 +383,8 @@ static void check_unions(const struct orr_analysis *a) {
     }
 }
 
-/* True if the walk may go from op `from` to op `to`: to is before it in its stream, or what it waits for, or the
- * last of its collective; through ops that take no time on the path, too. */
+/* True if the walk may go from op `from` to op `to`: to is before it in its stream, or what it
+ * waits for, or the last of its collective; through ops that take no time on the path, too. */
 static bool hop_exists(const struct orr_events *e, uint32_t from, uint32_t to, unsigned depth) {
     const struct orr_events_op *op = &e->ops[from];
     const uint32_t next[] = {
@@ -402,7 +403,8 @@ static bool hop_exists(const struct orr_events *e, uint32_t from, uint32_t to, u
     return false;
 }
 
-/* A waiting call that returned at `time`: the path may have gone through its host without taking time. */
+/* A waiting call that returned at `time`: the path may have gone through its host without taking
+ * time. */
 static bool host_returns(const struct orr_events *e, int64_t time) {
     for (size_t c = 0; c < e->call_count; c++) {
         if ((e->calls[c].flags & ORR_CALL_WAITING) && e->calls[c].end_ns == time) {

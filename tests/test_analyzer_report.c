@@ -1,5 +1,5 @@
-/* The reports: the JSON contract, checked by SQLite's JSON parser, and absurd timelines, which must give a valid
- * report with every ns in one class, whatever their times, ids and texts are. */
+/* The reports: the JSON contract, checked by SQLite's JSON parser, and absurd timelines, which must
+ * give a valid report with every ns in one class, whatever their times, ids and texts are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -83,9 +83,9 @@ struct orr_timeline_finding *fixture_finding(struct fixture *fixture, const char
                                              const char *severity, uint64_t cmd_a, uint64_t cmd_b);
 
 /* Writes the timeline as a SQLite file with the tables of the trace's contract (meta, device,
- * stream, host, op, cmd, edge, sync, communicator, collective, collective_member, counter, finding),
- * absent values as NULL, for checkers that read a database. Replaces the file; ends the test
- * program on failure. */
+ * stream, host, op, cmd, edge, sync, communicator, collective, collective_member, counter,
+ * finding), absent values as NULL, for checkers that read a database. Replaces the file; ends the
+ * test program on failure. */
 void fixture_save(struct fixture *fixture, const char *path);
 
 #endif

@@ -77,7 +77,8 @@ void trace_write_commands(struct orr_sink *sink, uint64_t first, uint64_t last);
 unsigned char *trace_read_file(const char *path, size_t *out_size);
 void trace_write_file(const char *path, const void *bytes, size_t size);
 
-/* Result of a query with one integer, or one text (freed by the caller). Fails the test on errors. */
+/* Result of a query with one integer, or one text (freed by the caller). Fails the test on
+ * errors. */
 int64_t trace_query_int(const char *path, const char *sql);
 char *trace_query_text(const char *path, const char *sql);
 

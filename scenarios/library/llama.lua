@@ -1,13 +1,13 @@
--- One decoder layer as in Llama 3: grouped-query attention with rotary positions, RMSNorm before attention
--- and before the gated (SwiGLU) feed-forward network, residuals around both.
+-- One decoder layer as in Llama 3: grouped-query attention with rotary positions, RMSNorm before
+-- attention and before the gated (SwiGLU) feed-forward network, residuals around both.
 --
 --     local llama = require "llama"
---     local layer = llama.layer{ hidden = 4096, ffn = 14336, heads = 32, kv_heads = 8, dtype = "bf16" }
---     y = layer:forward(x, { batch = 1, tokens = 8192 })                 -- prefill: x is [tokens, hidden]
---     y = layer:forward(x, { batch = 1, tokens = 1, cache = cache })     -- decode
+--     local layer = llama.layer{ hidden = 4096, ffn = 14336, heads = 32, kv_heads = 8, dtype =
+--     "bf16" } y = layer:forward(x, { batch = 1, tokens = 8192 })                 -- prefill: x is
+--     [tokens, hidden] y = layer:forward(x, { batch = 1, tokens = 1, cache = cache })     -- decode
 --
--- Dimensions of Llama-3-8B: hidden 4096, ffn 14336, 32 query heads, 8 key and value heads, head dimension
--- 128, theta 500000, epsilon 1e-5 (its published config.json).
+-- Dimensions of Llama-3-8B: hidden 4096, ffn 14336, 32 query heads, 8 key and value heads, head
+-- dimension 128, theta 500000, epsilon 1e-5 (its published config.json).
 
 local llama = {}
 
@@ -19,8 +19,8 @@ end
 
 -- Weights are [out, in], as linear takes them, and scaled so that activations stay of order one.
 function llama.layer(options)
-    local o = { hidden = 4096, ffn = 14336, heads = 32, kv_heads = 8, dtype = "bf16", theta = 500000,
-                seed = 1 }
+    local o = { hidden = 4096, ffn = 14336, heads = 32, kv_heads = 8, dtype = "bf16",
+                theta = 500000, seed = 1 }
     for key, value in pairs(options) do
         o[key] = value
     end
@@ -54,7 +54,8 @@ local function merge_heads(x, batch, tokens, width)
     return x:transpose{ perm = {0, 2, 1, 3} }:reshape{ shape = {batch * tokens, width} }
 end
 
--- `cache` (optional): {k, v} of shape [batch, kv_heads, past, head]; the new keys and values are appended.
+-- `cache` (optional): {k, v} of shape [batch, kv_heads, past, head]; the new keys and values are
+-- appended.
 function Layer.attention(layer, x, call)
     local o, head = layer.options, layer.head
     local past = call.cache and call.cache.k:shape()[3] or 0

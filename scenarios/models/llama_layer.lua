@@ -1,6 +1,6 @@
--- One Llama-3-8B decoder layer: prefill of a prompt, or decoding one token with a key-value cache; eager or
--- captured. At real dimensions run it --timing-only; at reduced size the numbers are compared with the same
--- layer in float64.
+-- One Llama-3-8B decoder layer: prefill of a prompt, or decoding one token with a key-value cache;
+-- eager or captured. At real dimensions run it --timing-only; at reduced size the numbers are
+-- compared with the same layer in float64.
 --
 --     orrery run scenarios/models/llama_layer.lua mode=decode captured=true --timing-only
 --     orrery run scenarios/models/llama_layer.lua mode=prefill tokens=8192 --timing-only
@@ -12,7 +12,7 @@
 -- test: mode=decode captured=true --timing-only
 -- test: mode=prefill tokens=24 hidden=128 ffn=384 heads=4 kv_heads=2 dtype=f32 compare=true
 -- test: mode=decode tokens=24 hidden=128 ffn=384 heads=4 kv_heads=2 dtype=f32 compare=true
--- test: mode=decode tokens=24 hidden=128 ffn=384 heads=4 kv_heads=2 dtype=bf16 compare=true captured=true
+-- test: mode=decode tokens=24 hidden=128 ffn=384 heads=4 kv_heads=2 compare=true captured=true
 
 local llama = require "llama"
 
@@ -23,11 +23,12 @@ local p = orrery.args{ mode = "prefill", tokens = 8192, batch = 1, hidden = 4096
 local head = p.hidden // p.heads
 local decode = p.mode == "decode"
 
--- The layer and its operands in a dtype; random numbers belong to seeds, so two dtypes draw the same.
+-- The layer and its operands in a dtype; random numbers belong to seeds, so two dtypes draw the
+-- same.
 local function build(dtype)
     local self = { dtype = dtype }
-    self.layer = llama.layer{ hidden = p.hidden, ffn = p.ffn, heads = p.heads, kv_heads = p.kv_heads,
-                              dtype = dtype }
+    self.layer = llama.layer{ hidden = p.hidden, ffn = p.ffn, heads = p.heads,
+                              kv_heads = p.kv_heads, dtype = dtype }
     local rows = decode and p.batch or p.batch * p.tokens
     self.x = orrery.randn{ shape = {rows, p.hidden}, dtype = dtype, seed = 50 }
     if decode then
@@ -83,8 +84,8 @@ if p.compare and not orrery.timing_only then
     print(string.format("largest difference from float64: %.3g", worst))
     expect.less(worst, p.dtype == "f32" and 2e-5 or 0.15)
 elseif orrery.timing_only and p.hidden == 4096 then
-    -- 436 MB of weights a token: reading them takes longer than launching the kernels, so a graph gives a
-    -- dense model of this size only the gaps back
+    -- 436 MB of weights a token: reading them takes longer than launching the kernels, so a graph
+    -- gives a dense model of this size only the gaps back
     expect.phase(0, decode and "memory-bound" or "compute-bound")
     expect.analysis("devices[0].launch.bound", "false")
 end

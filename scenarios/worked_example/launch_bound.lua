@@ -1,6 +1,7 @@
--- A layer of eight small operators, sixteen times: on the teaching device the host needs 5 us for each
--- operator and the device far less, so the device waits for launches. The analyzer must say launch-bound,
--- with a launch period equal to the gap period (5 us). Captured and replayed as one launch it is not.
+-- A layer of eight small operators, sixteen times: on the teaching device the host needs 5 us for
+-- each operator and the device far less, so the device waits for launches. The analyzer must say
+-- launch-bound, with a launch period equal to the gap period (5 us). Captured and replayed as one
+-- launch it is not.
 --
 -- devices: sim:teaching
 -- test: --timing-only

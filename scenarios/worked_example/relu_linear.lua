@@ -1,14 +1,15 @@
--- relu(x @ w + b) in bf16 on the teaching device (2 TB/s, 500 TFLOP/s, 5 us of host time an operator):
--- where the time of a matrix product and of the elementwise work behind it goes, and what fusion saves.
+-- relu(x @ w + b) in bf16 on the teaching device (2 TB/s, 500 TFLOP/s, 5 us of host time an
+-- operator): where the time of a matrix product and of the elementwise work behind it goes, and
+-- what fusion saves.
 --
 --                     GEMM                elementwise traffic      elementwise time
 --     eager           274.878 us          134,217,728 B            67.109 us = 24.41 % of the GEMM
 --     pointwise       274.878 us           67,108,864 B            33.554 us = 12.21 %
 --     epilogue        274.878 us                    0 B             0
 --
--- b's 8,192 B are broadcast, stay in cache and are counted apart. With 8 rows instead of 4096 the GEMM is
--- bound by reading w (16.843 us), and the device is done 16.97 us after it began, while the host spent
--- 15 us on the three operators.
+-- b's 8,192 B are broadcast, stay in cache and are counted apart. With 8 rows instead of 4096 the
+-- GEMM is bound by reading w (16.843 us), and the device is done 16.97 us after it began, while the
+-- host spent 15 us on the three operators.
 --
 -- devices: sim:teaching
 -- test: --timing-only

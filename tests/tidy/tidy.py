@@ -37,7 +37,8 @@ LAYERS = {
     "scenarios/": ["runtime/", "sim/"],
     "cli/": ["runtime/", "sim/", "trace/", "hazards/", "analyzer/", "scenarios/"],
     "bench/": ["runtime/", "sim/", "trace/", "hazards/", "analyzer/", "scenarios/", "cli/"],
-    "tests/": ["runtime/", "sim/", "trace/", "hazards/", "analyzer/", "scenarios/", "cli/"],
+    "tests/": ["runtime/", "sim/", "trace/", "hazards/", "analyzer/", "scenarios/", "cli/",
+               "orrery.h"],
 }
 PRODUCTION = ("runtime/", "sim/", "trace/", "hazards/", "analyzer/", "scenarios/", "cli/")
 
