@@ -81,6 +81,8 @@ struct orr_stream {
     struct orr_point last;  /* last command enqueued */
     uint64_t retired_seq;   /* commands retired */
     uint64_t failed_seq;    /* the first that failed or was skipped, 0 none */
+    uint32_t failed_site;   /* of the command whose failure that was, as far as it is known; */
+    uint32_t failed_name;   /* names, 0 unknown */
     int64_t finish_ns;      /* of the last retired one */
     struct orr__pool *pool; /* its blocks; made on first use */
 };
@@ -203,6 +205,8 @@ struct orr_runtime {
     struct orr_error error;   /* of the last call that failed */
     struct orr_error scratch; /* handed to the backend */
     struct orr_error failure; /* the first failed command */
+    uint64_t failure_count;
+    uint32_t failure_site, failure_name;
     uint32_t id_alloc, id_free, id_record_stream, id_record, id_wait, id_copy, id_fill, id_hostread,
         id_hostwrite, id_device_memory, id_pinned, id_memory_bytes, id_algorithm,
         id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */

@@ -378,8 +378,11 @@ static enum orr_status check_failure(struct orr_runtime *runtime, struct orr_poi
     runtime->scratch.status = ORR_OK;
     enum orr_status status =
         runtime->verbs->fail_of(runtime->backend, point.stream, &runtime->scratch);
-    const char *text = status != ORR_OK ? runtime->scratch.text : runtime->failure.text;
-    return orr__runtime_fail(runtime, ORR_DEVICE_FAILED, "%s", text);
+    const char *site = orr_names_text(runtime->names, stream->failed_site);
+    const char *name = orr_names_text(runtime->names, stream->failed_name);
+    const char *text = status != ORR_OK ? runtime->scratch.text : "the device failed it";
+    return orr__runtime_fail(runtime, ORR_DEVICE_FAILED, "%s%s%s%s%s", site, *site ? ": " : "",
+                             name, *name ? ": " : "", text);
 }
 
 static enum orr_status check_capture(struct orr_runtime *runtime, const struct orr_point *points,

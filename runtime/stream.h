@@ -40,7 +40,8 @@ struct orr_kernel {
      * name, so that a wrong order shows in the numbers. */
     orr_kernel_run run;
     void *work;                  /* owned by the command once the call succeeded */
-    void (*release)(void *work); /* called when the command has retired; may be NULL */
+    void (*release)(void *work); /* called when the command has retired; may be NULL;
+                                      must not call the runtime */
 };
 
 /* A host function in a stream (races.md rule 26). */

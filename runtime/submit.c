@@ -468,12 +468,24 @@ uint64_t orr__runtime_host_command(struct orr_runtime *runtime, enum orr_command
 
 static void note_failure(struct orr_runtime *runtime, const struct orr_record_command *record,
                          const struct orr_error *error) {
-    if (runtime->failure.status != ORR_OK)
+    if (++runtime->failure_count > 1)
         return;
+    runtime->failure_site = record->site;
+    runtime->failure_name = record->name;
     const char *site = orr_names_text(runtime->names, record->site);
     const char *name = orr_names_text(runtime->names, record->name);
     orr_error_set(&runtime->failure, ORR_DEVICE_FAILED, "%s%s%s: %s", site, *site ? ": " : "", name,
                   error ? error->text : "the device failed it");
+}
+
+/* A skipped command's cause is some failed one; which one is clear only while there is one. */
+static void note_poisoned(struct orr_stream *stream, const struct orr_record_command *record) {
+    const struct orr_runtime *runtime = stream->runtime;
+    bool failed = record->header.c == ORR_COMMAND_STATUS_FAILED;
+    bool known = failed || runtime->failure_count == 1;
+    stream->failed_seq = record->seq;
+    stream->failed_site = !known ? 0 : failed ? record->site : runtime->failure_site;
+    stream->failed_name = !known ? 0 : failed ? record->name : runtime->failure_name;
 }
 
 static void note_retired(struct orr_runtime *runtime, const struct orr_record_command *record,
@@ -489,7 +501,7 @@ static void note_retired(struct orr_runtime *runtime, const struct orr_record_co
     stream->retired_seq = record->seq;
     stream->finish_ns = record->finish_ns;
     if (failed && stream->failed_seq == 0)
-        stream->failed_seq = record->seq;
+        note_poisoned(stream, record);
 }
 
 void orr__runtime_retired(void *context, const struct orr_command *command,

@@ -595,10 +595,11 @@ static void a_failure_reaches_whoever_waits_and_nobody_else(void **state) {
     struct orr_point used = launch(t, "use", NULL, NULL), fine = launch(other, "fine", NULL, NULL);
     assert_int_equal(orr_event_sync(before), ORR_OK);
     assert_int_equal(orr_stream_sync(s), ORR_DEVICE_FAILED);
-    assert_string_equal(fixture_error(&f), "index 9 of 8");
+    assert_string_equal(fixture_error(&f), "main.lua:5: gather: index 9 of 8");
     assert_int_equal(orr_event_sync(before), ORR_OK); /* was reached before the failure */
     assert_int_equal(orr_event_query(after), ORR_DEVICE_FAILED);
     assert_int_equal(orr_stream_sync(t), ORR_DEVICE_FAILED);
+    assert_string_equal(fixture_error(&f), "main.lua:5: gather: index 9 of 8");
     assert_int_equal(orr_stream_sync(other), ORR_OK);
     assert_int_equal(orr_runtime_finish(f.runtime), ORR_DEVICE_FAILED);
     assert_string_equal(fixture_error(&f), "main.lua:5: gather: index 9 of 8");
