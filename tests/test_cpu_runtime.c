@@ -1,5 +1,5 @@
-/* The host layer over threads: random, properly ordered programs give the same numbers on CPU devices as
- * in simulation, bit for bit; and what a program leaves behind is complete. */
+/* The host layer over threads: random, properly ordered programs give the same numbers on CPU
+ * devices as in simulation, bit for bit; and what a program leaves behind is complete. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,6 +28,7 @@ struct program {
     struct orr_buffer *pinned[DEVICES];
     struct orr_communicator *communicator;
     uint64_t random, sum;
+    uint64_t trace; /* a hash of all records */
 };
 
 static void ok(const struct program *p, enum orr_status status) {
@@ -163,6 +164,9 @@ static void program_close(struct program *p) {
     uint64_t commands = 0, last = 0;
     while ((record = orr_record_memory_next(p->f.store, &cursor))) {
         const struct orr_record_command *command = (const void *)record;
+        const uint64_t *words = (const void *)record;
+        for (uint16_t i = 0; i < record->words; i++)
+            p->trace = (p->trace ^ words[i]) * 0x100000001b3u;
         if (record->kind != ORR_RECORD_COMMAND)
             continue;
         assert_int_equal(record->c, ORR_COMMAND_STATUS_OK);
@@ -175,12 +179,15 @@ static void program_close(struct program *p) {
     fixture_close(&p->f);
 }
 
-static uint64_t run_program(orr_backend_open open, enum orr_runner runner, uint64_t seed) {
+static uint64_t run_program(orr_backend_open open, enum orr_runner runner, uint64_t seed,
+                            uint64_t *out_trace) {
     static struct program p;
     program_open(&p, open, runner, seed);
     for (int step = 0; step < STEPS; step++)
         program_step(&p);
     program_close(&p);
+    if (out_trace)
+        *out_trace = p.trace;
     return p.sum;
 }
 
@@ -188,25 +195,36 @@ static void cpu_and_simulated_devices_give_the_same_numbers(void **state) {
     (void)state;
     uint64_t seed = random_seed(4711);
     for (uint64_t i = 0; i < 5; i++) {
-        uint64_t expected = run_program(orr_sim_open, ORR_RUNNER_INLINE, seed + i);
-        assert_int_equal(run_program(orr_cpu_open, ORR_RUNNER_INLINE, seed + i), expected);
+        uint64_t expected = run_program(orr_sim_open, ORR_RUNNER_INLINE, seed + i, NULL);
+        assert_int_equal(run_program(orr_cpu_open, ORR_RUNNER_INLINE, seed + i, NULL), expected);
     }
-    assert_int_not_equal(run_program(orr_sim_open, ORR_RUNNER_INLINE, seed + 1),
-                         run_program(orr_sim_open, ORR_RUNNER_INLINE, seed));
+    assert_int_not_equal(run_program(orr_sim_open, ORR_RUNNER_INLINE, seed + 1, NULL),
+                         run_program(orr_sim_open, ORR_RUNNER_INLINE, seed, NULL));
 }
 
 static void a_runner_for_each_device_changes_no_number(void **state) {
     (void)state;
     uint64_t seed = random_seed(815);
-    uint64_t expected = run_program(orr_sim_open, ORR_RUNNER_PER_DEVICE, seed);
-    assert_int_equal(run_program(orr_sim_open, ORR_RUNNER_INLINE, seed), expected);
-    assert_int_equal(run_program(orr_cpu_open, ORR_RUNNER_PER_DEVICE, seed), expected);
+    uint64_t expected = run_program(orr_sim_open, ORR_RUNNER_PER_DEVICE, seed, NULL);
+    assert_int_equal(run_program(orr_sim_open, ORR_RUNNER_INLINE, seed, NULL), expected);
+    assert_int_equal(run_program(orr_cpu_open, ORR_RUNNER_PER_DEVICE, seed, NULL), expected);
+}
+
+static void a_simulated_run_leaves_the_same_records_every_time(void **state) {
+    (void)state;
+    uint64_t seed = random_seed(99), first, second, other;
+    run_program(orr_sim_open, ORR_RUNNER_INLINE, seed, &first);
+    run_program(orr_sim_open, ORR_RUNNER_INLINE, seed, &second);
+    run_program(orr_sim_open, ORR_RUNNER_INLINE, seed + 1, &other);
+    assert_int_equal(first, second);
+    assert_int_not_equal(first, other);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cpu_and_simulated_devices_give_the_same_numbers),
         cmocka_unit_test(a_runner_for_each_device_changes_no_number),
+        cmocka_unit_test(a_simulated_run_leaves_the_same_records_every_time),
     };
     return cmocka_run_group_tests_name("cpu runtime", tests, NULL, NULL);
 }
