@@ -378,6 +378,7 @@ static void put_row(struct json *j, const struct orr_analysis *a,
     put_wide(j, "bytes_broadcast", row->bytes_broadcast);
     put_ratio(j, "intensity", row->flops, known ? bytes : 0, 4);
     put_int(j, "time_ns", row->time_ns);
+    put_int(j, "host_ns", row->host_ns);
     put_int(j, "min_ns", row->min_ns);
     put_int(j, "max_ns", row->max_ns);
     put_string(j, "class", orr_bound_text(row->bound));
@@ -408,6 +409,7 @@ static void put_roofline(struct json *j, const struct orr_analysis *a) {
         put_string(j, "kind", row->kind);
         put_count(j, "count", row->count);
         put_int(j, "time_ns", row->time_ns);
+        put_int(j, "host_ns", row->host_ns);
         put_close(j, "}");
     }
     put_close(j, "]");

@@ -109,25 +109,27 @@ static void add_source(struct report *r) {
 static void add_operator_rows(struct report *r) {
     const struct orr_analysis *a = r->a;
     struct orr_table table;
-    orr__table_begin(&table, a->memory,
-                     "operator|shape|dtype|>count|>time|>FLOP|>bytes|>FLOP/B|>% of roof|class");
+    orr__table_begin(
+        &table, a->memory,
+        "operator|shape|dtype|>count|>host|>time|>FLOP|>bytes|>FLOP/B|>% of roof|class");
     for (size_t i = 0; i < a->roofline.row_count && i < OPERATOR_ROWS; i++) {
         const struct orr_operator_row *row = &a->roofline.rows[i];
         const struct orr_events_operator *o = &a->events.operators[row->operator_index];
         char name[ORR_TABLE_CELL_MAX + 1], shape[ORR_TABLE_CELL_MAX + 1], class_[32];
         char time[ORR_NUMBER_TEXT_MAX], flops[ORR_NUMBER_TEXT_MAX], bytes[ORR_NUMBER_TEXT_MAX];
-        char intensity[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX];
+        char intensity[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX], host[ORR_NUMBER_TEXT_MAX];
         orr_u128 moved = row->bytes_read + row->bytes_written, up, down;
         struct orr_roof roof = orr_roof_of_row(row);
         orr_roof_fraction(&roof, &up, &down);
         bool known = row->no_cost == 0;
-        orr__table_row(&table, "%s|%s|%s|%llu|%s|%s|%s|%s|%s|%s%s", orr__table_clean(o->name, name),
-                       orr__table_clean(o->shape, shape), orr_dtype_name(o->dtype),
-                       (unsigned long long)row->count, orr__time_text(row->time_ns, time),
+        orr__table_row(&table, "%s|%s|%s|%llu|%s|%s|%s|%s|%s|%s|%s%s",
+                       orr__table_clean(o->name, name), orr__table_clean(o->shape, shape),
+                       orr_dtype_name(o->dtype), (unsigned long long)row->count,
+                       orr__time_text(row->host_ns, host), orr__time_text(row->time_ns, time),
                        known ? orr__amount_text(row->flops, "FLOP", flops) : "unknown",
                        known ? orr__amount_text(moved, "B", bytes) : "unknown",
                        known ? orr__ratio_text(row->flops, moved, 2, intensity) : "-",
-                       known ? orr__ratio_text(up * 100, down, 2, share) : "-",
+                       known ? orr__hundredfold_text(up, down, share) : "-",
                        hyphens(orr_bound_text(row->bound), class_),
                        row->above_roof ? ", above-roof" : "");
     }
@@ -185,14 +187,22 @@ static void add_elementwise(struct report *r) {
                   orr__time_text(pointwise->time_ns, part),
                   orr__percent_text(pointwise->time_ns, gemm->time_ns, share),
                   orr__time_text(gemm->time_ns, whole));
+    int64_t host = orr__add_ns(gemm->host_ns, pointwise->host_ns);
+    if (host > 0) {
+        orr__text_add(
+            &r->text, "  GEMM and elementwise: host %s for %llu ops, against %s on the device\n",
+            orr__time_text(host, part), (unsigned long long)(gemm->count + pointwise->count),
+            orr__time_text(orr__add_ns(gemm->time_ns, pointwise->time_ns), whole));
+    }
 }
 
 static void add_operators(struct report *r) {
     if (r->a->roofline.row_count == 0) {
         return;
     }
-    heading(r, "operators (device time summed over ops; bytes: each operand read once, each result "
-               "written once)");
+    heading(r,
+            "operators (time: on the device, summed over ops; host: calls of one op each; bytes: "
+            "each operand read once, each result written once)");
     add_operator_rows(r);
     add_operator_reasons(r);
     add_elementwise(r);
@@ -548,8 +558,8 @@ static void add_phase_row(struct orr_table *table, const struct orr_analysis *a,
         orr__percent_text(p->groups[p->label], p->end_ns - p->begin_ns, share), tops);
 }
 
-/* Rows of all devices; devices in a row that have the same phases share one set of rows, with the figures of
- * the first. Returns how many phases have been shown or stand for. */
+/* Rows of all devices; devices in a row that have the same phases share one set of rows, with the
+ * figures of the first. Returns how many phases have been shown or stand for. */
 static size_t add_phase_rows(struct orr_table *table, const struct orr_analysis *a) {
     size_t rows = 0, first = 0;
     while (first < a->phases.count) {

@@ -127,7 +127,7 @@ static void add_weight(const struct orr_operator_row *row, struct orr_text *text
     char part[ORR_NUMBER_TEXT_MAX], all[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX];
     orr__text_add(text, "; reading weight dominates (%s of %s = %s %% of its bytes)",
                   orr__amount_text(weight, "B", part), orr__amount_text(bytes, "B", all),
-                  orr__ratio_text(weight * 100, bytes, 2, share));
+                  orr__hundredfold_text(weight, bytes, share));
 }
 
 void orr__why_row(const struct orr_analysis *analysis, const struct orr_operator_row *row,
@@ -156,7 +156,7 @@ void orr__why_row(const struct orr_analysis *analysis, const struct orr_operator
     orr__text_add(text, "%s FLOP/B %s ridge %s; %s %% of %s",
                   orr__ratio_text(row->flops, bytes, 2, intensity), right ? ">=" : "<",
                   orr__ratio_text(row->peak, row->bandwidth, 2, ridge),
-                  orr__ratio_text(up * 100, down, 2, share),
+                  orr__hundredfold_text(up, down, share),
                   right ? orr__amount_text(row->peak, "FLOP/s", roof_text)
                         : orr__amount_text(row->bandwidth, "B/s", roof_text));
     add_weight(row, text);

@@ -187,6 +187,14 @@ static enum orr_status row_of(struct builder *b, const struct orr_events_op *op,
     return add_row(b, op, profile, out_row);
 }
 
+/* Time of the call that launched this op alone. */
+static int64_t own_call_ns(const struct orr_events *events, const struct orr_events_op *op) {
+    if (!orr_events_linked(op) || events->calls[op->call].op_count != 1) {
+        return 0;
+    }
+    return events->calls[op->call].end_ns - events->calls[op->call].begin_ns;
+}
+
 static enum orr_status add_op(struct builder *b, const struct orr_events_op *op,
                               uint8_t *out_bound) {
     uint32_t index;
@@ -203,6 +211,7 @@ static enum orr_status add_op(struct builder *b, const struct orr_events_op *op,
     row->bytes_written += op->bytes_written;
     row->bytes_broadcast += op->bytes_broadcast;
     row->time_ns = orr__add_ns(row->time_ns, time);
+    row->host_ns = orr__add_ns(row->host_ns, own_call_ns(b->events, op));
     row->min_ns = time < row->min_ns ? time : row->min_ns;
     row->max_ns = time > row->max_ns ? time : row->max_ns;
     b->states[index].uniform =
@@ -360,7 +369,7 @@ static enum orr_status make_rows(struct builder *b, struct orr_roofline *out) {
  * Kinds */
 
 struct kind_time {
-    int64_t time_ns;
+    int64_t time_ns, host_ns;
     uint64_t count;
 };
 
@@ -392,6 +401,7 @@ static size_t merge_kinds(const struct orr_events *events, const struct kind_tim
         struct orr_kind_row *row = &rows[count - 1];
         row->count += times[order[i]].count;
         row->time_ns = orr__add_ns(row->time_ns, times[order[i]].time_ns);
+        row->host_ns = orr__add_ns(row->host_ns, times[order[i]].host_ns);
     }
     return count;
 }
@@ -407,6 +417,7 @@ static enum orr_status make_kinds(const struct orr_events *events, const struct 
         struct kind_time *time = &times[op->operator_index];
         time->count++;
         time->time_ns = orr__add_ns(time->time_ns, op->end_ns - op->start_ns);
+        time->host_ns = orr__add_ns(time->host_ns, own_call_ns(events, op));
     }
     if (status == ORR_OK) {
         status = sorted_indices(memory, events->operator_count, kind_name_before, events, &order);
@@ -569,8 +580,7 @@ static enum orr_status make_collectives(const struct orr_events *events,
     return status;
 }
 
-/*
- * ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 enum orr_status orr_roofline_compute(const struct orr_events *events,
                                      const struct orr_analysis_options *options,

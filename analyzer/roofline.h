@@ -66,6 +66,8 @@ struct orr_operator_row {
     uint64_t count, no_cost; /* ops; those without a cost */
     orr_u128 flops, bytes_read, bytes_written, bytes_broadcast;
     int64_t time_ns, min_ns, max_ns; /* summed device time: not wall time where ops overlap */
+    int64_t
+        host_ns; /* calls that launched one op each; what a graph launches has no call of its own */
     uint64_t peak, bandwidth;
     enum orr_bound bound;
     bool above_roof;
@@ -78,7 +80,7 @@ struct orr_operator_row {
 struct orr_kind_row {
     const char *kind;
     uint64_t count;
-    int64_t time_ns;
+    int64_t time_ns, host_ns; /* as in a row */
 };
 
 /* Collectives of one kind, group and size. Bus bandwidth = bytes x factor / transfer time, with the

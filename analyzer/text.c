@@ -122,6 +122,14 @@ const char *orr__ratio_text(orr_u128 numerator, orr_u128 denominator, unsigned d
     return buffer;
 }
 
+const char *orr__hundredfold_text(orr_u128 numerator, orr_u128 denominator, char *buffer) {
+    while (numerator >> 100 && denominator > 0) {
+        numerator >>= 1;
+        denominator = denominator > 1 ? denominator >> 1 : 1;
+    }
+    return orr__ratio_text(numerator * 100, denominator, 2, buffer);
+}
+
 const char *orr__percent_text(int64_t part, int64_t whole, char *buffer) {
     if (whole <= 0) {
         return strcpy(buffer, "-");

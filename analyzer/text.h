@@ -41,6 +41,8 @@ const char *orr__u128_text(orr_u128 value, char *buffer);
 /* numerator / denominator with `decimals` (0 to 9) decimals; "-" for a denominator of 0. */
 const char *orr__ratio_text(orr_u128 numerator, orr_u128 denominator, unsigned decimals,
                             char *buffer);
+/* 100 numerator / denominator with two decimals, without overflow; "-" for a denominator of 0. */
+const char *orr__hundredfold_text(orr_u128 numerator, orr_u128 denominator, char *buffer);
 /* 100 part / whole with two decimals, as "12.21 %"; "-" for a whole of 0. */
 const char *orr__percent_text(int64_t part, int64_t whole, char *buffer);
 /* "417 ns", "16.97 us", "5.00 ms", "1.25 s". */

@@ -308,6 +308,12 @@ static void a_graph_launch_and_its_nodes_are_one_call(void **state) {
     assert_int_equal(a->exact.fanout_corrs, 1);
     assert_int_equal(a->devices[0].launch.calls, 2);
     assert_int_equal(a->devices[0].launch.sum_ns, 520);
+    /* The nodes have no call of their own: only the launch alone costs its operator host time. */
+    for (size_t i = 0; i < a->roofline.row_count; i++) {
+        bool alone =
+            strcmp(a->events.operators[a->roofline.rows[i].operator_index].name, "alone") == 0;
+        assert_int_equal(a->roofline.rows[i].host_ns, alone ? 20 : 0);
+    }
     finish(&f, &a);
 }
 
@@ -651,7 +657,7 @@ static void the_report_states_the_layer_of_4096_rows(void **state) {
     char *text = text_of(a);
     check_says(text, "verdict: device-bound (compute-bound)");
     check_says(text, "times: modelled");
-    check_says(text, "274.88 us  137.44 GFLOP  100.66 MB  1365.33");
+    check_says(text, "5.00 us  274.88 us  137.44 GFLOP  100.66 MB  1365.33");
     check_says(text, "compute-bound: 1365.33 FLOP/B >= ridge 250.00; 100.00 % of 500.00 TFLOP/s");
     check_says(text, "elementwise 67.11 us = 24.41 % of GEMM 274.88 us");
     check_says(text, "broadcast operands: 8.19 kB, counted apart");
@@ -685,6 +691,8 @@ static void a_layer_of_8_rows_is_bound_by_reading_its_weight(void **state) {
     check_says(text, "verdict: device-bound (memory-bound)");
     check_says(text, "reading weight dominates (33.55 MB of 33.69 MB = 99.61 % of its bytes)");
     check_says(text, "host 15.00 us in the calls of 3 ops, against 16.98 us on the device");
+    check_says(text,
+               "GEMM and elementwise: host 15.00 us for 3 ops, against 16.98 us on the device");
     orr_memory_free(a->memory, text);
     finish(&f, &a);
 }

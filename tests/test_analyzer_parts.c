@@ -181,6 +181,8 @@ static void percentages_and_ratios_are_rounded_half_up(void **state) {
     CHECK_TEXT(orr__percent_text(1, 0, buffer_), "-");
     CHECK_TEXT(orr__percent_text(3496135, 3907825, buffer_), "89.46 %");
     CHECK_TEXT(orr__ratio_text(1, 8, 2, buffer_), "0.13");
+    CHECK_TEXT(orr__hundredfold_text((orr_u128)1 << 126, (orr_u128)1 << 127, buffer_), "50.00");
+    CHECK_TEXT(orr__hundredfold_text(1, 0, buffer_), "-");
     CHECK_TEXT(orr__ratio_text(5, 1, 0, buffer_), "5");
     CHECK_TEXT(orr__ratio_text((orr_u128)1 << 120, (orr_u128)1 << 119, 3, buffer_), "2.000");
     CHECK_TEXT(orr__u128_text((orr_u128)UINT64_MAX * 10, buffer_), "184467440737095516150");
