@@ -515,6 +515,13 @@ static enum orr_status keep_inputs(struct orr_runtime *runtime, struct orr_tenso
     return status;
 }
 
+static void drop_outputs(struct orr_tensor **outputs, int *output_count) {
+    for (int i = 0; i < *output_count; i++) {
+        orr_tensor_destroy(&outputs[i]);
+    }
+    *output_count = 0;
+}
+
 /* Results handed over by the traced function that no node made (an operand returned as it is) are
  * kept, too. On failure they are released. */
 static enum orr_status trace(struct orr_compiled *compiled, struct orr_region *region,
@@ -532,11 +539,8 @@ static enum orr_status trace(struct orr_compiled *compiled, struct orr_region *r
         drop_nodes(region);
     }
     runtime->region = NULL;
-    for (int i = 0; status != ORR_OK && i < *out_output_count; i++) {
-        orr_tensor_destroy(&outputs[i]);
-    }
     if (status != ORR_OK) {
-        *out_output_count = 0;
+        drop_outputs(outputs, out_output_count);
     }
     return status;
 }
@@ -586,6 +590,9 @@ static enum orr_status trace_call(struct orr_compiled *compiled, struct entry *o
     if (status == ORR_OK && compiled->capture) {
         compiled->counts.captures++;
         compiled->counts.breaks += region.breaks;
+    }
+    if (status != ORR_OK) {
+        drop_outputs(outputs, out_output_count);
     }
     if (!keeps || status != ORR_OK) {
         entry_clear(runtime, &fresh);

@@ -17,7 +17,9 @@ static enum orr_status memory_create(struct orr_backend *backend, uint32_t devic
     struct orr__memory memory = {.device = device, .live = true, .bytes = bytes};
     if (!sim->timing_only) {
         bool possible = bytes <= (uint64_t)PTRDIFF_MAX - POINTER_ALIGNMENT;
-        memory.block = possible ? orr_memory_alloc(sim->memory, bytes + POINTER_ALIGNMENT) : NULL;
+        /* Not zeroed: pages of a large memory that nobody touches should cost nothing. */
+        memory.block =
+            possible ? orr_memory_resize(sim->memory, NULL, bytes + POINTER_ALIGNMENT) : NULL;
         uintptr_t at = ((uintptr_t)memory.block + POINTER_ALIGNMENT - 1) / POINTER_ALIGNMENT;
         memory.pointer = (unsigned char *)(at * POINTER_ALIGNMENT);
         if (!memory.block || orr__range_undefine(&memory, sim->memory, 0, bytes) != ORR_OK) {
