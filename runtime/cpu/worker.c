@@ -404,17 +404,23 @@ static bool stream_release(struct cpu_stream *stream, uint64_t seq) {
     return !atomic_compare_exchange_strong(&stream->activity, &idle, CPU_RUNNING);
 }
 
-/* Number of the last launched command, when that is `seq` or later; 0: the stream was given up. */
-static uint64_t launched_from(struct cpu_worker *worker, struct cpu_stream *stream, uint64_t seq) {
-    uint64_t launched = atomic_load_explicit(&stream->launched, memory_order_acquire);
-    if (launched >= seq)
-        return launched;
-    bool spun = !worker->handed;
-    if (!(spun && spin_for_launch(worker->backend, stream, seq)) && stream_release(stream, seq))
-        return 0;
-    if (spun)
-        pool_rouse(&worker->backend->pool);
-    return atomic_load_explicit(&stream->launched, memory_order_acquire);
+/* Sets *out_launched to the last launched command if that is *seq or later. False: the stream was
+ * given up, because it is empty. */
+static bool stream_refill(struct cpu_worker *worker, struct cpu_stream *stream, uint64_t *seq,
+                          uint64_t *out_launched) {
+    for (;;) {
+        *out_launched = atomic_load_explicit(&stream->launched, memory_order_acquire);
+        if (*out_launched >= *seq)
+            return true;
+        bool spun = !worker->handed;
+        bool launched = spun && spin_for_launch(worker->backend, stream, *seq);
+        if (!launched && stream_release(stream, *seq))
+            return false;
+        /* Taken back, but another worker may have owned it in between and run some commands. */
+        *seq = atomic_load_explicit(&stream->done, memory_order_relaxed) + 1;
+        if (spun)
+            pool_rouse(&worker->backend->pool);
+    }
 }
 
 /* Other threads run what the caller was handed, because it has more to run itself. */
@@ -435,8 +441,7 @@ static void stream_run(struct cpu_worker *worker, struct cpu_stream *stream) {
     for (;;) {
         seq++;
         if (seq > launched) {
-            launched = launched_from(worker, stream, seq);
-            if (launched == 0)
+            if (!stream_refill(worker, stream, &seq, &launched))
                 return;
             /* What is launched after a stamp must not start at it. */
             stamp_ns = ORR_TIME_NONE;
