@@ -36,6 +36,7 @@ enum orr_path_kind {
 #undef ORR_PATH_ENUM
         ORR_PATH_COUNT
 };
+/* "compute", ...: static storage. */
 const char *orr_path_kind_text(enum orr_path_kind kind);
 
 struct orr_path_segment {
@@ -65,6 +66,7 @@ struct orr_critical_path {
 enum orr_status orr_critical_path_compute(const struct orr_events *events, int64_t begin_ns,
                                           int64_t end_ns, const struct orr_memory *memory,
                                           struct orr_critical_path *out_path) ORR_MUST_CHECK;
+/* Frees and empties. */
 void orr_critical_path_free(const struct orr_memory *memory, struct orr_critical_path *path);
 
 #endif

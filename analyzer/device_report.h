@@ -26,6 +26,7 @@ enum orr_verdict {
 #undef ORR_VERDICT_ENUM
         ORR_VERDICT_COUNT
 };
+/* "launch_bound", ...: static storage. */
 const char *orr_verdict_text(enum orr_verdict verdict);
 
 struct orr_device_report {
@@ -50,6 +51,7 @@ enum orr_status orr_device_report_compute(
     uint32_t device, int64_t begin_ns, int64_t end_ns, uint64_t graphs_without_ops,
     struct orr_launch_scratch *scratch, struct orr_phases *phases, const struct orr_memory *memory,
     struct orr_device_report *out_report) ORR_MUST_CHECK;
+/* Frees and empties. */
 void orr_device_report_free(const struct orr_memory *memory, struct orr_device_report *report);
 
 /* Busy time of a window's classes. */

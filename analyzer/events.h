@@ -216,28 +216,37 @@ void orr_events_free(struct orr_events *events);
 enum orr_status orr_events_reserve(struct orr_events *events, size_t ops,
                                    size_t calls) ORR_MUST_CHECK;
 
-/* Appending. The item is copied, *out_index (may be NULL) is its index. ORR_NO_MEMORY. */
+/* A device. Appending, here and below: the item is copied, *out_index (may be NULL) is its index.
+ * ORR_NO_MEMORY. */
 enum orr_status orr_events_add_device(struct orr_events *events,
                                       const struct orr_events_device *device,
                                       uint32_t *out_index) ORR_MUST_CHECK;
+/* A stream. */
 enum orr_status orr_events_add_stream(struct orr_events *events,
                                       const struct orr_events_stream *stream,
                                       uint32_t *out_index) ORR_MUST_CHECK;
+/* A host thread. */
 enum orr_status orr_events_add_thread(struct orr_events *events,
                                       const struct orr_events_thread *thread,
                                       uint32_t *out_index) ORR_MUST_CHECK;
+/* A call; its end is not before its begin. */
 enum orr_status orr_events_add_call(struct orr_events *events, const struct orr_events_call *call,
                                     uint32_t *out_index) ORR_MUST_CHECK;
+/* What a waiting call waits for. */
 enum orr_status orr_events_add_sync(struct orr_events *events, const struct orr_events_sync *sync,
                                     uint32_t *out_index) ORR_MUST_CHECK;
+/* A wait between streams. */
 enum orr_status orr_events_add_wait(struct orr_events *events, const struct orr_events_wait *wait,
                                     uint32_t *out_index) ORR_MUST_CHECK;
+/* Time of the profiler itself; its end is not before its begin. */
 enum orr_status orr_events_add_overhead(struct orr_events *events,
                                         const struct orr_events_overhead *overhead,
                                         uint32_t *out_index) ORR_MUST_CHECK;
+/* What many ops have in common; equal ones should be added once. */
 enum orr_status orr_events_add_operator(struct orr_events *events,
                                         const struct orr_events_operator *item,
                                         uint32_t *out_index) ORR_MUST_CHECK;
+/* A collective; ops name it by its index. */
 enum orr_status orr_events_add_collective(struct orr_events *events,
                                           const struct orr_events_collective *collective,
                                           uint32_t *out_index) ORR_MUST_CHECK;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyzer/operator_set.h"
 #include "analyzer/sort.h"
 
 /* A graph launch and its nodes carry the same stamps and are one call; this finds the launch. */
@@ -179,85 +180,10 @@ static enum orr_status add_threads(struct builder *b) {
     return ORR_OK;
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    for (; *text; text++) {
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
-    }
-    return (hash ^ 255) * UINT64_C(1099511628211);
-}
-
-static uint64_t hash_operator(const struct orr_events_operator *item) {
-    uint64_t hash = hash_text(UINT64_C(14695981039346656037), item->name);
-    hash = hash_text(hash, item->kind);
-    hash = hash_text(hash, item->shape);
-    hash = (hash ^ item->dtype) * UINT64_C(1099511628211);
-    hash = (hash ^ item->unit) * UINT64_C(1099511628211);
-    return hash ^ (hash >> 32);
-}
-
-static bool same_operator(const struct orr_events_operator *a,
-                          const struct orr_events_operator *b) {
-    return a->dtype == b->dtype && a->unit == b->unit && strcmp(a->name, b->name) == 0 &&
-           strcmp(a->kind, b->kind) == 0 && strcmp(a->shape, b->shape) == 0;
-}
-
-/* Rows of the operator table by content: open addressing, a power of two, at most half full. */
-struct operator_set {
-    uint32_t *slots; /* row + 1, 0 empty */
-    size_t capacity, used;
-};
-
-static enum orr_status grow_operator_set(struct builder *b, struct operator_set *set) {
-    size_t capacity = set->capacity ? set->capacity * 2 : 64;
-    uint32_t *slots = orr_memory_alloc(b->memory, capacity * sizeof *slots);
-    if (!slots) {
-        return ORR_NO_MEMORY;
-    }
-    for (size_t i = 0; i < set->capacity; i++) {
-        if (set->slots[i] == 0) {
-            continue;
-        }
-        size_t at = hash_operator(&b->events->operators[set->slots[i] - 1]) & (capacity - 1);
-        while (slots[at] != 0) {
-            at = (at + 1) & (capacity - 1);
-        }
-        slots[at] = set->slots[i];
-    }
-    orr_memory_free(b->memory, set->slots);
-    set->slots = slots;
-    set->capacity = capacity;
-    return ORR_OK;
-}
-
-static enum orr_status intern_operator(struct builder *b, struct operator_set *set,
-                                       const struct orr_events_operator *item, uint32_t *out_row) {
-    if (2 * (set->used + 1) > set->capacity) {
-        enum orr_status status = grow_operator_set(b, set);
-        if (status != ORR_OK) {
-            return status;
-        }
-    }
-    size_t at = hash_operator(item) & (set->capacity - 1);
-    while (set->slots[at] != 0) {
-        uint32_t row = set->slots[at] - 1;
-        if (same_operator(&b->events->operators[row], item)) {
-            *out_row = row;
-            return ORR_OK;
-        }
-        at = (at + 1) & (set->capacity - 1);
-    }
-    enum orr_status status = orr_events_add_operator(b->events, item, out_row);
-    if (status == ORR_OK) {
-        set->slots[at] = *out_row + 1;
-        set->used++;
-    }
-    return status;
-}
-
 /* The row of a command: its logical operator's name, kind and shape, else its own name and kind.
  * The unit is the command's: one operator may be lowered to kernels of both sorts. */
-static enum orr_status operator_row(struct builder *b, struct operator_set *set, size_t command,
-                                    uint32_t *out_row) {
+static enum orr_status operator_row(struct builder *b, struct orr__operator_set *set,
+                                    size_t command, uint32_t *out_row) {
     const struct orr_timeline_command *c = &b->timeline->commands[command];
     uint32_t op = op_index(b->timeline, c->op);
     struct orr_events_operator item = {
@@ -267,7 +193,7 @@ static enum orr_status operator_row(struct builder *b, struct operator_set *set,
         .dtype = (uint8_t)c->dtype,
         .unit = c->unit ? 1 : 0};
     if (op == ORR_EVENTS_NONE) {
-        return intern_operator(b, set, &item, out_row);
+        return orr__operator_intern(b->events, set, &item, out_row);
     }
     const struct orr_timeline_op *o = &b->timeline->ops[op];
     if (c->kind == ORR_COMMAND_KERNEL) {
@@ -278,11 +204,11 @@ static enum orr_status operator_row(struct builder *b, struct operator_set *set,
     /* Most operators launch one kernel each, or equal ones on many devices: remember the last
      * row. */
     uint32_t known = b->operator_of[op];
-    if (known != ORR_EVENTS_NONE && same_operator(&b->events->operators[known], &item)) {
+    if (known != ORR_EVENTS_NONE && orr__operator_same(&b->events->operators[known], &item)) {
         *out_row = known;
         return ORR_OK;
     }
-    enum orr_status status = intern_operator(b, set, &item, out_row);
+    enum orr_status status = orr__operator_intern(b->events, set, &item, out_row);
     b->operator_of[op] = *out_row;
     return status;
 }
@@ -442,7 +368,7 @@ static enum orr_activity op_activity(enum orr_command_kind kind) {
 }
 
 /* A command that ran to its end becomes an op; others are counted by what they lack. */
-static enum orr_status add_op(struct builder *b, struct operator_set *set, size_t index) {
+static enum orr_status add_op(struct builder *b, struct orr__operator_set *set, size_t index) {
     const struct orr_timeline_command *c = &b->timeline->commands[index];
     struct orr_events *events = b->events;
     count_status(&events->source, c->status);
@@ -484,7 +410,7 @@ static enum orr_status add_op(struct builder *b, struct operator_set *set, size_
 
 static enum orr_status add_ops(struct builder *b) {
     const struct orr_timeline *t = b->timeline;
-    struct operator_set set = {0};
+    struct orr__operator_set set = {0};
     for (size_t i = 0; i < t->op_count; i++) {
         b->operator_of[i] = ORR_EVENTS_NONE;
     }
@@ -495,7 +421,7 @@ static enum orr_status add_ops(struct builder *b) {
             status = add_op(b, &set, i);
         }
     }
-    orr_memory_free(b->memory, set.slots);
+    orr__operator_set_free(b->memory, &set);
     return status;
 }
 

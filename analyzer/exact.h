@@ -26,6 +26,7 @@ struct orr_exact {
     uint64_t graph_launches, graph_launches_no_op, graph_ops;
 };
 
+/* Counts over all ops and calls. ORR_NO_MEMORY. */
 enum orr_status orr_exact_compute(const struct orr_events *events, const struct orr_memory *memory,
                                   struct orr_exact *out_exact) ORR_MUST_CHECK;
 

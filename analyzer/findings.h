@@ -25,6 +25,7 @@ struct orr_analysis_findings {
 
 /* Appends to analysis->findings what the figures of `analysis` say. */
 enum orr_status orr_findings_compute(struct orr_analysis *analysis) ORR_MUST_CHECK;
+/* Frees and empties. */
 void orr_findings_free(const struct orr_memory *memory, struct orr_analysis_findings *findings);
 
 #endif

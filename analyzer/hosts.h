@@ -35,8 +35,10 @@ struct orr_hosts {
     size_t process_count;
 };
 
+/* Cuts the calls of all threads. ORR_NO_MEMORY leaves nothing behind. */
 enum orr_status orr_hosts_create(const struct orr_events *events, const struct orr_memory *memory,
                                  struct orr_hosts *out_hosts) ORR_MUST_CHECK;
+/* Frees and empties; accepts an empty one. */
 void orr_hosts_free(const struct orr_memory *memory, struct orr_hosts *hosts);
 
 /* First segment of a thread that ends after `time`; first[thread + 1] if there is none. */

@@ -22,6 +22,7 @@ enum orr_stream_idle {
 #undef ORR_STREAM_IDLE_ENUM
         ORR_STREAM_IDLE_COUNT
 };
+/* "unlinked", ...: static storage. */
 const char *orr_stream_idle_text(enum orr_stream_idle class_);
 
 struct orr_idle_streams {

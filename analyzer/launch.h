@@ -37,6 +37,7 @@ enum orr_graph_reason {
 #undef ORR_GRAPH_REASON_ENUM
         ORR_GRAPH_REASON_COUNT
 };
+/* The text above: static storage. */
 const char *orr_graph_reason_text(enum orr_graph_reason reason);
 
 /* Periods of an interval: has_* is false where there are fewer than two calls or gaps. */
@@ -81,18 +82,23 @@ struct orr_launch_scratch {
     uint32_t *seen_by; /* by call: 1 + the device that counted it last; owned */
     size_t *counts;    /* by thread, 0 between devices; owned */
 };
+
+/* For all calls and threads of the events. ORR_NO_MEMORY leaves nothing behind. */
 enum orr_status orr_launch_scratch_create(const struct orr_events *events,
                                           const struct orr_memory *memory,
                                           struct orr_launch_scratch *out_scratch) ORR_MUST_CHECK;
+/* Frees and empties. */
 void orr_launch_scratch_free(const struct orr_memory *memory, struct orr_launch_scratch *scratch);
 
+/* Finds T and measures the calls that own ops of the device. ORR_NO_MEMORY. */
 enum orr_status orr_launch_begin(struct orr_launch *launch, const struct orr_events *events,
                                  uint32_t device, struct orr_launch_scratch *scratch,
                                  const struct orr_memory *memory) ORR_MUST_CHECK;
 /* A failure (ORR_NO_MEMORY) is kept and reported by finish. */
 void orr_launch_add_gap(struct orr_launch *launch, const struct orr_gap *gap);
+/* Sums what the gaps told. Returns the first failure of any of them. */
 enum orr_status orr_launch_finish(struct orr_launch *launch) ORR_MUST_CHECK;
-/* Frees what finish no longer needs, then everything. */
+/* Frees and empties. */
 void orr_launch_free(const struct orr_memory *memory, struct orr_launch *launch);
 
 /* Terms and answer for the interval [begin, end) in which the host part took host_ns. Calls count

@@ -37,9 +37,11 @@ struct orr_memory_peaks {
     size_t count;
 };
 
+/* Peaks of all devices of a timeline. ORR_NO_MEMORY. Freed with orr_memory_peaks_free. */
 enum orr_status orr_memory_peaks_compute(const struct orr_timeline *timeline,
                                          const struct orr_memory *memory,
                                          struct orr_memory_peaks *out_peaks) ORR_MUST_CHECK;
+/* Frees and empties. */
 void orr_memory_peaks_free(const struct orr_memory *memory, struct orr_memory_peaks *peaks);
 
 #endif

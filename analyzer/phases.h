@@ -35,6 +35,7 @@ enum orr_phase_group {
         ORR_PHASE_COUNT
 };
 
+/* "compute_bound", "comm", ...: static storage. */
 const char *orr_phase_group_text(enum orr_phase_group group);
 
 enum { ORR_PHASE_TOP = 3 };
@@ -73,9 +74,11 @@ struct orr_phase_cells {
 /* Width of a cell for a window of `window_ns`. */
 int64_t orr_phase_cell_width(const struct orr_analysis_options *options, int64_t window_ns);
 
+/* Empty cells of cell_ns each over [begin, end), the last one shorter. ORR_NO_MEMORY. */
 enum orr_status orr_phase_cells_create(struct orr_phase_cells *cells, int64_t begin_ns,
                                        int64_t end_ns, int64_t cell_ns,
                                        const struct orr_memory *memory) ORR_MUST_CHECK;
+/* Frees and empties. */
 void orr_phase_cells_free(const struct orr_memory *memory, struct orr_phase_cells *cells);
 
 /* Adds [begin, end), clipped to the window, to a group. */
@@ -90,6 +93,7 @@ enum orr_status orr_phases_add(struct orr_phases *phases, const struct orr_phase
                                const struct orr_events *events, const struct orr_launch *launch,
                                const struct orr_analysis_options *options, uint32_t device,
                                const struct orr_memory *memory) ORR_MUST_CHECK;
+/* Frees and empties. */
 void orr_phases_free(const struct orr_memory *memory, struct orr_phases *phases);
 
 #endif

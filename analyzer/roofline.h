@@ -108,10 +108,12 @@ struct orr_roofline {
 /* The measurement that a row is. */
 struct orr_roof orr_roof_of_row(const struct orr_operator_row *row);
 
+/* Classes of all compute ops, rows of operators, kinds and collectives. ORR_NO_MEMORY. */
 enum orr_status orr_roofline_compute(const struct orr_events *events,
                                      const struct orr_analysis_options *options,
                                      const struct orr_memory *memory,
                                      struct orr_roofline *out_roofline) ORR_MUST_CHECK;
+/* Frees and empties. */
 void orr_roofline_free(const struct orr_memory *memory, struct orr_roofline *roofline);
 
 /* Order of operators by their texts, dtype and unit: decides ties, so that results do not depend on

@@ -49,6 +49,7 @@ int64_t orr_split_sync(const struct orr_events *events, uint32_t op, uint32_t ca
 /* Sums over all ops. Freed with orr_split_free. */
 enum orr_status orr_split_compute(const struct orr_events *events, const struct orr_memory *memory,
                                   struct orr_split *out_split) ORR_MUST_CHECK;
+/* Frees and empties. */
 void orr_split_free(const struct orr_memory *memory, struct orr_split *split);
 
 /* a + b, at most INT64_MAX: sums over ops of a damaged trace may not fit. */

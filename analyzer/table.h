@@ -23,9 +23,12 @@ struct orr_table {
     size_t widths[ORR_TABLE_COLUMNS_MAX];
 };
 
+/* Starts a table with the columns of `head`. */
 void orr__table_begin(struct orr_table *table, const struct orr_memory *memory, const char *head);
+/* Adds a row of at most 1,023 bytes. */
 void orr__table_row(struct orr_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Appends the table to a text and frees it. */
 void orr__table_end(struct orr_table *table, struct orr_text *text);
 
 /* A copy of `name` fit for a cell: no '|' or control characters, at most ORR_TABLE_CELL_MAX bytes

@@ -24,9 +24,12 @@ struct orr_text {
     bool failed; /* out of memory: what follows is not added */
 };
 
+/* Frees and empties. */
 void orr__text_free(struct orr_text *text);
+/* Appends as printf does. */
 void orr__text_add(struct orr_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Appends `length` bytes. */
 void orr__text_append(struct orr_text *text, const char *bytes, size_t length);
 
 /* A string as JSON, with its quotes: control characters and quotes escaped, bytes that are not
