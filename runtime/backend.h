@@ -225,9 +225,10 @@ struct orr_backend_verbs {
     enum orr_status (*host_access)(struct orr_backend *backend, const struct orr_command *command,
                                    struct orr_error *error);
 
-    /* Virtual clocks: the fate of the bytes of freed memory: undefined from now on. */
-    void (*memory_undefine)(struct orr_backend *backend, uint32_t memory, uint64_t offset,
-                            uint64_t bytes);
+    /* Virtual clocks: the fate of bytes that get a new owner: undefined from the point on where
+     * `stream`, for which they are allocated, is now. What is still enqueued there may use them. */
+    void (*memory_undefine)(struct orr_backend *backend, uint32_t stream, uint32_t memory,
+                            uint64_t offset, uint64_t bytes);
     /* The opposite: bytes that the host layer wrote itself before any command could see them. */
     void (*memory_define)(struct orr_backend *backend, uint32_t memory, uint64_t offset,
                           uint64_t bytes);

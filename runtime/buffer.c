@@ -327,16 +327,12 @@ static enum orr_status take_block(struct orr_stream *stream, uint64_t bytes,
 }
 
 /* Contents of a new buffer are undefined. In the order of the stream, that is: while an earlier
- * owner's commands are queued, the bytes are still theirs, and are left as they are. */
+ * owner's commands are queued, the bytes are still theirs. */
 static void undefine(struct orr_stream *stream, const struct orr__block *block) {
     struct orr_runtime *runtime = stream->runtime;
-    if (block->fresh || !runtime->verbs->memory_undefine)
-        return;
-    if (block->busy_seq > stream->retired_seq)
-        runtime->verbs->poll(runtime->backend);
-    if (block->busy_seq <= stream->retired_seq)
-        runtime->verbs->memory_undefine(runtime->backend, block->segment->memory, block->offset,
-                                        block->bytes);
+    if (!block->fresh && runtime->verbs->memory_undefine)
+        runtime->verbs->memory_undefine(runtime->backend, stream->id, block->segment->memory,
+                                        block->offset, block->bytes);
 }
 
 /* Edges from what the bytes were held for to their new owner. What is covered completely is done

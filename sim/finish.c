@@ -1,5 +1,6 @@
 /* A command ends: its numbers, its record, and whoever waited for it. */
 #include <assert.h>
+#include <string.h>
 
 #include "sim/sim_internal.h"
 
@@ -50,6 +51,40 @@ static void wake_waiters(struct orr__sim *sim, struct orr__stream *stream) {
     }
 }
 
+static void undefine(struct orr__sim *sim, uint32_t memory, uint64_t lo, uint64_t hi) {
+    struct orr__memory *its = &sim->memories[memory];
+    if (its->live && orr__range_undefine(its, sim->memory, lo, hi) != ORR_OK) {
+        sim->out_of_memory = true;
+    }
+}
+
+void orr__stream_undefine(struct orr__sim *sim, struct orr__stream *stream, uint32_t memory,
+                          uint64_t lo, uint64_t hi) {
+    if (stream->count == 0) {
+        undefine(sim, memory, lo, hi);
+        return;
+    }
+    if (orr_memory_grow(sim->memory, &stream->undefines, &stream->undefine_capacity,
+                        stream->undefine_count + 1, sizeof *stream->undefines,
+                        ORR__MEMORIES_MAX) != ORR_OK) {
+        sim->out_of_memory = true;
+        return;
+    }
+    stream->undefines[stream->undefine_count++] =
+        (struct orr__undefine){.seq = stream->submitted, .lo = lo, .hi = hi, .memory = memory};
+}
+
+void orr__stream_undefine_due(struct orr__sim *sim, struct orr__stream *stream) {
+    size_t done = 0;
+    while (done < stream->undefine_count && stream->undefines[done].seq <= stream->retired) {
+        const struct orr__undefine *due = &stream->undefines[done++];
+        undefine(sim, due->memory, due->lo, due->hi);
+    }
+    stream->undefine_count -= done;
+    memmove(stream->undefines, stream->undefines + done,
+            stream->undefine_count * sizeof *stream->undefines);
+}
+
 static void retire_head(struct orr__sim *sim, struct orr__stream *stream) {
     struct orr__sim_command *head = orr__stream_head(stream);
     const struct orr_error *cause =
@@ -60,6 +95,9 @@ static void retire_head(struct orr__sim *sim, struct orr__stream *stream) {
     stream->head = (stream->head + 1) & (stream->capacity - 1);
     stream->count--;
     stream->retired++;
+    if (stream->undefine_count > 0) {
+        orr__stream_undefine_due(sim, stream);
+    }
     sim->retire.retired(sim->retire.context, &head->command, cause);
 }
 

@@ -48,12 +48,11 @@ static void *memory_pointer(struct orr_backend *backend, uint32_t id) {
     return orr__sim_of(backend)->memories[id].pointer;
 }
 
-static void memory_undefine(struct orr_backend *backend, uint32_t id, uint64_t offset,
-                            uint64_t bytes) {
+static void memory_undefine(struct orr_backend *backend, uint32_t stream, uint32_t id,
+                            uint64_t offset, uint64_t bytes) {
     struct orr__sim *sim = orr__sim_of(backend);
-    if (!sim->timing_only &&
-        orr__range_undefine(&sim->memories[id], sim->memory, offset, offset + bytes) != ORR_OK) {
-        sim->out_of_memory = true;
+    if (!sim->timing_only) {
+        orr__stream_undefine(sim, sim->streams[stream], id, offset, offset + bytes);
     }
 }
 

@@ -40,6 +40,11 @@ struct orr__sim_command {
     struct orr_point *more_waits; /* when there are more; owned */
 };
 
+struct orr__undefine {
+    uint64_t seq, lo, hi;
+    uint32_t memory;
+};
+
 struct orr__stream {
     uint32_t id, device;
     enum orr_stream_kind kind;
@@ -66,6 +71,10 @@ struct orr__stream {
     bool on_engine; /* its head in service is a copy that a copy engine does */
     uint64_t waiting_seq;
     uint32_t waiting_on; /* stream, ORR_ID_NONE */
+
+    /* Ranges that become undefined once the stream has retired `seq`; in order. */
+    struct orr__undefine *undefines;
+    size_t undefine_count, undefine_capacity;
 
     uint64_t failed_seq;     /* first command that failed or was skipped */
     struct orr_error *cause; /* belongs to the stream that failed first */
@@ -167,6 +176,11 @@ enum orr_status orr__sim_submit_group(struct orr_backend *backend, const uint32_
                                       const struct orr_command *commands, uint32_t count,
                                       const struct orr_point *waits, uint32_t wait_count,
                                       struct orr_point *out_points, struct orr_error *error);
+
+/* finish.c: bytes become undefined at the stream's current position, or have to by now. */
+void orr__stream_undefine(struct orr__sim *sim, struct orr__stream *stream, uint32_t memory,
+                          uint64_t lo, uint64_t hi);
+void orr__stream_undefine_due(struct orr__sim *sim, struct orr__stream *stream);
 
 /* engine.c: heads start, devices share, time passes */
 void orr__engine_step(struct orr__sim *sim);  /* the earliest event happens */

@@ -47,6 +47,7 @@ void orr__stream_free(struct orr__sim *sim, struct orr__stream *stream) {
     if (stream->owns_cause) {
         orr_memory_free(sim->memory, stream->cause);
     }
+    orr_memory_free(sim->memory, stream->undefines);
     orr_memory_free(sim->memory, stream->ring);
     orr_memory_free(sim->memory, stream);
 }

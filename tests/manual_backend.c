@@ -177,10 +177,11 @@ static void *memory_pointer(struct orr_backend *backend, uint32_t id) {
     return manual(backend)->memories[id].block;
 }
 
-static void memory_undefine(struct orr_backend *backend, uint32_t id, uint64_t offset,
-                            uint64_t bytes) {
+static void memory_undefine(struct orr_backend *backend, uint32_t stream, uint32_t id,
+                            uint64_t offset, uint64_t bytes) {
     struct manual_memory *memory = &manual(backend)->memories[id];
     assert(memory->live && offset + bytes <= memory->bytes);
+    memory->undefine_stream = stream;
     memory->undefine_offset = offset;
     memory->undefine_bytes = bytes;
     memory->undefines++;

@@ -46,6 +46,7 @@ struct manual_memory {
     void *block;
     uint64_t bytes;
     uint64_t undefine_offset, undefine_bytes; /* of the last memory_undefine */
+    uint32_t undefine_stream;
     uint32_t undefines;
     bool live;
 };

@@ -467,7 +467,7 @@ static void recording_the_own_stream_or_an_idle_one_defers_nothing(void **state)
     fixture_close(&f);
 }
 
-static void undefined_again_only_when_nobody_uses_the_bytes(void **state) {
+static void a_new_owner_of_old_bytes_has_them_undefined_in_the_order_of_its_stream(void **state) {
     (void)state;
     struct fixture f;
     fixture_open(&f, manual_open, 1);
@@ -477,12 +477,13 @@ static void undefined_again_only_when_nobody_uses_the_bytes(void **state) {
     assert_int_equal(manual->memories[0].undefines, 0); /* fresh: the backend knows */
     launch(s, "use", NULL, a);
     orr_buffer_free(&a);
-    a = alloc(s, 1000, "b"); /* "use" is queued, and still writes for the old owner */
-    assert_int_equal(manual->memories[0].undefines, 0);
+    a = alloc(s, 1000, "b"); /* "use" is queued: the backend keeps the order */
+    assert_int_equal(manual->memories[0].undefines, 1);
+    assert_int_equal(manual->memories[0].undefine_stream, orr_stream_id(s));
     orr_buffer_free(&a);
     manual_finish_all(manual);
     a = alloc(s, 1000, "c");
-    assert_int_equal(manual->memories[0].undefines, 1);
+    assert_int_equal(manual->memories[0].undefines, 2);
     assert_int_equal(manual->memories[0].undefine_offset, 0);
     assert_int_equal(manual->memories[0].undefine_bytes, 1024);
     fixture_close(&f);
@@ -779,7 +780,7 @@ int main(void) {
         cmocka_unit_test(a_recorded_stream_defers_reuse_until_its_work_is_done),
         cmocka_unit_test(work_that_is_done_at_the_free_gives_an_edge_too),
         cmocka_unit_test(recording_the_own_stream_or_an_idle_one_defers_nothing),
-        cmocka_unit_test(undefined_again_only_when_nobody_uses_the_bytes),
+        cmocka_unit_test(a_new_owner_of_old_bytes_has_them_undefined_in_the_order_of_its_stream),
         cmocka_unit_test(usage_counts_what_is_asked_used_and_reserved),
         cmocka_unit_test(out_of_memory_says_who_has_it),
         cmocka_unit_test(the_whole_capacity_can_be_used),

@@ -1074,8 +1074,35 @@ static void a_blocked_or_full_group_is_as_if_it_was_not_called(void **state) {
     fixture_close(&f);
 }
 
+/* The host runs ahead: a block is handed out again while its first owner's kernel is still queued. That
+ * kernel gets its numbers, and whoever reads the new buffer before writing it gets poison. */
+static void a_block_reused_under_queued_work_is_undefined_for_its_new_owner(void **state) {
+    (void)state;
+    struct fixture f;
+    fixture_open(&f, orr_sim_open, 1);
+    struct orr_stream *s = orr_device_stream(f.runtime, 0, ORR_STREAM_COMPUTE);
+    struct orr_buffer *first, *second, *kept;
+    assert_int_equal(orr_buffer_alloc(s, 4096, "kept", &kept), ORR_OK);
+    assert_int_equal(orr_buffer_alloc(s, 1024, "first", &first), ORR_OK);
+    launch(s, "write first", NULL, first);
+    launch(s, "read first", first, kept);
+    orr_buffer_free(&first);
+    assert_int_equal(orr_buffer_alloc(s, 1024, "second", &second), ORR_OK);
+    struct orr_point early = launch(s, "read second", second, kept);
+    launch(s, "write second", NULL, second);
+    struct orr_point late = launch(s, "read it again", second, kept);
+    assert_int_equal(orr_stream_sync(s), ORR_OK);
+    assert_int_equal(command_record(&f, early.cmd - 1)->header.c, ORR_COMMAND_STATUS_OK);
+    assert_int_equal(command_record(&f, early.cmd)->header.c, ORR_COMMAND_STATUS_POISONED);
+    assert_int_equal(command_record(&f, late.cmd)->header.c, ORR_COMMAND_STATUS_OK);
+    orr_buffer_free(&second);
+    orr_buffer_free(&kept);
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_block_reused_under_queued_work_is_undefined_for_its_new_owner),
         cmocka_unit_test(a_runtime_begins_with_what_it_runs_on),
         cmocka_unit_test(what_cannot_be_opened_leaves_nothing_behind),
         cmocka_unit_test(streams_have_unique_names_and_known_devices),
