@@ -15,6 +15,8 @@
 
 #include "runtime/status.h"
 
+enum { ORR_LINE_BYTES = 64 }; /* of a cache line, on every machine that matters */
+
 struct orr_memory {
     /* block NULL: allocate `size` bytes. size 0: free the block, return NULL. Else resize. Returns
      * NULL when there is no memory, and then leaves the block as it was. Aligned to 16 bytes. */
@@ -33,6 +35,13 @@ void *orr_memory_resize(const struct orr_memory *memory, void *block, size_t siz
 
 /* Frees; accepts NULL. */
 void orr_memory_free(const struct orr_memory *memory, void *block);
+
+/* The same aligned to a cache line, ORR_LINE_BYTES, for what is used very often; a table of plain
+ * blocks will do. Freed by its own function, which accepts NULL too. */
+void *orr_memory_alloc_lines(const struct orr_memory *memory, size_t size);
+/* Not zeroed. */
+void *orr_memory_take_lines(const struct orr_memory *memory, size_t size);
+void orr_memory_free_lines(const struct orr_memory *memory, void *lines);
 
 /* A copy of `length` bytes of text with a terminating NUL, or NULL. Owned by the caller. */
 char *orr_memory_text(const struct orr_memory *memory, const char *text, size_t length);

@@ -10,8 +10,9 @@
 #include <stdio.h>
 
 enum {
-    CHUNK_WORDS = 32 * 1024,
-    RECORD_WORDS_MAX = 2048, /* far more than any kind has */
+    CHUNK_WORDS = 4 * 1024,        /* of the first chunk; each is twice the one before */
+    CHUNK_WORDS_MAX = 1024 * 1024, /* 8 MiB */
+    RECORD_WORDS_MAX = 2048,       /* far more than any kind has */
     STATUS_TEXT_MAX = 32
 };
 
@@ -64,7 +65,9 @@ static void leave_chunk(struct orr_record_memory *store) {
 }
 
 static struct chunk *add_chunk(struct orr_record_memory *store, size_t words) {
-    size_t capacity = words > CHUNK_WORDS ? words : CHUNK_WORDS;
+    size_t capacity = store->last ? 2 * store->last->capacity : CHUNK_WORDS;
+    capacity = capacity < CHUNK_WORDS_MAX ? capacity : CHUNK_WORDS_MAX;
+    assert(words <= CHUNK_WORDS);
     struct chunk *chunk =
         orr_memory_resize(store->memory, NULL, sizeof *chunk + capacity * sizeof(uint64_t));
     if (!chunk)
