@@ -95,7 +95,7 @@ static void integers_are_what_printf_prints(void **unused) {
     (void)unused;
     for (int i = 0; i < 20000; i++) {
         uint64_t value = trace_random(&random) >> (i % 64);
-        char text[32], expected[64];
+        char text[48], expected[64];
         *orr_json_put_u64(text, value) = '\0';
         snprintf(expected, sizeof expected, "%" PRIu64, value);
         assert_string_equal(text, expected);

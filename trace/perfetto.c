@@ -212,6 +212,31 @@ static const struct literal arrow_ends[] = {
     [ORR__ARROW_REUSE] = LITERAL(",\"name\":\"reuse\",\"cat\":\"op\"}"),
 };
 
+static void fill_track_text(struct orr__track_text *track, uint32_t pid, uint32_t tid) {
+    char *at = ORR_JSON_PUT(track->text, "\"pid\":");
+    at = orr_json_put_u64(at, pid);
+    at = ORR_JSON_PUT(at, ",\"tid\":");
+    at = orr_json_put_u64(at, tid);
+    at = ORR_JSON_PUT(at, ",\"ts\":");
+    track->pid = pid;
+    track->tid = tid;
+    track->size = (uint32_t)(at - track->text);
+    assert(track->size <= sizeof track->text);
+}
+
+char *orr__perfetto_place(const struct orr__export *export, char *at, uint32_t pid, uint32_t tid) {
+    struct orr__shared_texts *shared = export->shared;
+    struct orr__track_text *track = &shared->tracks[(tid + 37 * pid) % ORR__TRACK_TEXTS];
+    if (track->pid != pid || track->tid != tid) {
+        fill_track_text(track, pid, tid);
+    }
+    /* Copies of a fixed size are a few instructions; the room is there. */
+    memcpy(at, track->text, sizeof track->text);
+    at += track->size;
+    memcpy(at, shared->time, sizeof shared->time);
+    return at + shared->time_size;
+}
+
 /* One end of the arrow at `index`, whose id is one more. */
 static void write_arrow_end(struct orr__export *export, struct orr_json_writer *writer,
                             size_t index, bool is_source) {
@@ -219,13 +244,9 @@ static void write_arrow_end(struct orr__export *export, struct orr_json_writer *
     const struct orr__slice *slice = &export->slices[is_source ? arrow->src : arrow->dst];
     const struct literal *end = &arrow_ends[arrow->kind];
     char *at = start_line(export, writer);
-    at = is_source ? ORR_JSON_PUT(at, "{\"ph\":\"s\",\"pid\":")
-                   : ORR_JSON_PUT(at, "{\"ph\":\"f\",\"bp\":\"e\",\"pid\":");
-    at = orr_json_put_u64(at, slice->pid);
-    at = ORR_JSON_PUT(at, ",\"tid\":");
-    at = orr_json_put_u64(at, slice->tid);
-    at = ORR_JSON_PUT(at, ",\"ts\":");
-    at = orr_json_put_time(at, slice->start_ns);
+    at = is_source ? ORR_JSON_PUT(at, "{\"ph\":\"s\",")
+                   : ORR_JSON_PUT(at, "{\"ph\":\"f\",\"bp\":\"e\",");
+    at = orr__perfetto_place(export, at, slice->pid, slice->tid);
     at = ORR_JSON_PUT(at, ",\"id\":");
     at = orr_json_put_u64(at, index + 1);
     writer->cursor = orr_json_put(at, end->text, end->size);
@@ -279,6 +300,8 @@ static void write_events(struct orr__export *export, struct orr_json_writer *wri
     struct heads at = {0};
     int64_t now_ns;
     while (next_time(export, &at, &now_ns) && !orr_output_failed(writer->output)) {
+        char *time_end = orr_json_put_time(export->shared->time, now_ns);
+        export->shared->time_size = (size_t)(time_end - export->shared->time);
         for (; at.slice < export->slice_count && export->slices[at.slice].start_ns == now_ns;
              at.slice++) {
             writer->cursor = orr__perfetto_slice(export, writer, start_line(export, writer),
@@ -303,7 +326,11 @@ static void write_events(struct orr__export *export, struct orr_json_writer *wri
 
 static enum orr_status write_file(struct orr__export *export, struct orr_output *output) {
     char *buffer;
-    enum orr_status status = orr__export_alloc(export, &buffer, BUFFER_BYTES, 1);
+    enum orr_status status = orr__export_alloc(export, &export->shared, 1, sizeof *export->shared);
+    if (status == ORR_OK) {
+        *export->shared = (struct orr__shared_texts){0};
+        status = orr__export_alloc(export, &buffer, BUFFER_BYTES, 1);
+    }
     if (status != ORR_OK) {
         return status;
     }
@@ -333,7 +360,7 @@ static void free_export(struct orr__export *export) {
         export->lanes,        export->stream_lane,   export->device_lane,   export->items,
         export->slices,       export->enqueue_slice, export->command_slice, export->resume_slice,
         export->synced_slice, export->collective_of, export->arrows,        export->arrow_by_end,
-        export->counters,     export->keys,
+        export->counters,     export->keys,          export->shared,
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         orr_memory_free(memory, blocks[i]);

@@ -26,7 +26,8 @@ enum {
     ORR__GRAPHS_TID = 2,   /* + 2 */
     ORR__OVERLAP_TID = 3,  /* + 3 and up */
     ORR__OVERLAPS_MAX = ORR__LANE_TIDS - ORR__OVERLAP_TID,
-    ORR__LIST_MAX = 256 /* entries of `cmds` and `what` */
+    ORR__LIST_MAX = 256, /* entries of `cmds` and `what` */
+    ORR__TRACK_TEXTS = 256
 };
 
 /* No slice: there is nothing to draw, or no room where it belongs. */
@@ -89,6 +90,18 @@ struct orr__arrow {
     uint32_t kind;             /* enum orr__arrow_kind */
 };
 
+/* Texts that many lines in a row share: of the time that is being written, and of threads, found by
+ * a hash of their ids. */
+struct orr__shared_texts {
+    char time[32];
+    size_t time_size;
+    struct orr__track_text {
+        uint32_t pid, tid; /* pid 0: free */
+        uint32_t size;
+        char text[48]; /* "pid":10,"tid":1000,"ts": */
+    } tracks[ORR__TRACK_TEXTS];
+};
+
 struct orr__export {
     const struct orr_timeline *timeline;
     const struct orr_perfetto_phase *phases;
@@ -123,6 +136,8 @@ struct orr__export {
     struct orr__sort_key *keys, *scratch; /* one block, for whatever is being sorted */
     size_t key_capacity;
 
+    struct orr__shared_texts *shared;
+
     struct orr_perfetto_counts counts;
 };
 
@@ -136,8 +151,12 @@ enum orr_status orr__perfetto_layout(struct orr__export *export) ORR_MUST_CHECK;
 enum orr_status orr__perfetto_arrows(struct orr__export *export) ORR_MUST_CHECK;
 enum orr_status orr__perfetto_counters(struct orr__export *export) ORR_MUST_CHECK;
 
-/* Puts one event X at `at`, a cursor of the writer with ORR_JSON_ROOM bytes of room less 8, without
- * what ends the line; returns the end. */
+/* Puts `"pid":10,"tid":1000,"ts":26.007` of the time being written at `at`, which has room for 80
+ * bytes; returns the end. */
+char *orr__perfetto_place(const struct orr__export *export, char *at, uint32_t pid, uint32_t tid);
+
+/* Puts one event X of the time being written at `at`, a cursor of the writer with ORR_JSON_ROOM
+ * bytes of room less 8, without what ends the line; returns the end. */
 char *orr__perfetto_slice(const struct orr__export *export, struct orr_json_writer *writer,
                           char *at, const struct orr__slice *slice);
 

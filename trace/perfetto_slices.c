@@ -54,13 +54,37 @@ static inline void put_key(struct line *line, const char *key, size_t size) {
         }                                                                                          \
     } while (0)
 
+/* Args with few values are texts of at most one size, which is copied as a whole. */
+enum { WORD_MAX = 32 };
+
+struct word {
+    char text[WORD_MAX];
+    unsigned char size;
+};
+
+#define WORD(key, value)                                                                           \
+    { .text = "\"" key "\":\"" value "\"", .size = sizeof("\"" key "\":\"" value "\"") - 1 }
+#define KIND_WORD(name, value)         [ORR_COMMAND_##name] = WORD("kind", value),
+#define DTYPE_WORD(name, value, bytes) [ORR_DTYPE_##name] = WORD("dtype", value),
+
+static const struct word kind_words[] = {ORR_COMMAND_KIND_LIST(KIND_WORD)};
+static const struct word dtype_words[] = {ORR_DTYPE_LIST(DTYPE_WORD)};
+
+static void put_word_arg(struct line *line, const struct word *word) {
+    *line->at = line->separator;
+    memcpy(line->at + 1, word->text, sizeof word->text);
+    line->at += 1 + word->size;
+    line->separator = ',';
+}
+
 /* ---------------------------------------------------------------------------------------------- */
 /* Names */
 
 /* A name that says no more than the kind ("record") is completed by the event. */
 static void command_name(struct line *line, const struct orr_timeline_command *command) {
     const char *kind = orr_command_kind_text(command->kind);
-    if (command->name[0] != '\0' && strcmp(command->name, kind) != 0) {
+    bool telling = command->name[0] != kind[0] || strcmp(command->name, kind) != 0;
+    if (telling && command->name[0] != '\0') {
         put_text(line, command->name);
         return;
     }
@@ -156,10 +180,11 @@ static void command_args(const struct orr__export *export, struct line *line, si
         command->op != 0 ? orr_timeline_op(timeline, command->op) : NULL;
     COUNT_ARG(line, "cmd", command->id);
     COUNT_ARG(line, "op", command->op);
-    TEXT_ARG(line, "kind", orr_command_kind_text(command->kind));
+    assert(command->kind < ORR_COMMAND_KIND_COUNT);
+    put_word_arg(line, &kind_words[command->kind]);
     TEXT_ARG(line, "site", command->site);
-    if (command->dtype != ORR_DTYPE_NONE) {
-        TEXT_ARG(line, "dtype", orr_dtype_name(command->dtype));
+    if (command->dtype < ORR_DTYPE_COUNT) {
+        put_word_arg(line, &dtype_words[command->dtype]);
     }
     TEXT_ARG(line, "shape", op ? op->shape : "");
     COUNT_ARG(line, "flops", command->flops);
@@ -333,12 +358,8 @@ char *orr__perfetto_slice(const struct orr__export *export, struct orr_json_writ
                           char *at, const struct orr__slice *slice) {
     const struct orr__item *item = &export->items[slice->first];
     struct line line = {.writer = writer, .at = at, .separator = '{'};
-    PUT(&line, "{\"ph\":\"X\",\"pid\":");
-    line.at = orr_json_put_u64(line.at, slice->pid);
-    PUT(&line, ",\"tid\":");
-    line.at = orr_json_put_u64(line.at, slice->tid);
-    PUT(&line, ",\"ts\":");
-    line.at = orr_json_put_time(line.at, slice->start_ns);
+    PUT(&line, "{\"ph\":\"X\",");
+    line.at = orr__perfetto_place(export, line.at, slice->pid, slice->tid);
     PUT(&line, ",\"dur\":");
     line.at = orr_json_put_time(line.at, slice->dur_ns);
     PUT(&line, ",\"name\":\"");

@@ -3,23 +3,25 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, INSERTION_RUN = 12 };
+enum { DIGIT_BITS_MAX = 11, DIGITS_MAX = 1 << DIGIT_BITS_MAX, INSERTION_RUN = 12 };
 
-/* One stable pass over the digit that starts at bit `shift`. */
+/* One stable pass over the digit of `bits` bits that starts at bit `shift`. */
 static void radix_pass(const struct orr__sort_key *from, struct orr__sort_key *to, size_t count,
-                       unsigned shift) {
-    size_t place[DIGITS] = {0};
+                       unsigned shift, unsigned bits) {
+    size_t place[DIGITS_MAX];
+    const uint64_t mask = ((uint64_t)1 << bits) - 1;
+    memset(place, 0, ((size_t)1 << bits) * sizeof *place);
     for (size_t i = 0; i < count; i++) {
-        place[(from[i].key >> shift) & (DIGITS - 1)]++;
+        place[(from[i].key >> shift) & mask]++;
     }
     size_t next = 0;
-    for (size_t digit = 0; digit < DIGITS; digit++) {
+    for (size_t digit = 0; digit <= mask; digit++) {
         size_t here = place[digit];
         place[digit] = next;
         next += here;
     }
     for (size_t i = 0; i < count; i++) {
-        to[place[(from[i].key >> shift) & (DIGITS - 1)]++] = from[i];
+        to[place[(from[i].key >> shift) & mask]++] = from[i];
     }
 }
 
@@ -35,18 +37,23 @@ static uint64_t differing_bits(const struct orr__sort_key *keys, size_t count, b
     return differing;
 }
 
+/* As few passes as digits of at most DIGIT_BITS_MAX bits allow, each of as few bits as that leaves:
+ * fewer places written to in turn stay in the cache. */
 void orr__sort_keys(struct orr__sort_key *keys, struct orr__sort_key *scratch, size_t count) {
     bool sorted;
     uint64_t differing = differing_bits(keys, count, &sorted);
     if (sorted) {
         return;
     }
+    unsigned width = 64 - (unsigned)__builtin_clzll(differing); /* not sorted: some bit differs */
+    unsigned passes = (width + DIGIT_BITS_MAX - 1) / DIGIT_BITS_MAX;
+    unsigned bits = (width + passes - 1) / passes;
     struct orr__sort_key *from = keys, *to = scratch;
-    for (unsigned shift = 0; shift < 64; shift += DIGIT_BITS) {
-        if (((differing >> shift) & (DIGITS - 1)) == 0) {
+    for (unsigned shift = 0; shift < width; shift += bits) {
+        if (((differing >> shift) & (((uint64_t)1 << bits) - 1)) == 0) {
             continue;
         }
-        radix_pass(from, to, count, shift);
+        radix_pass(from, to, count, shift, bits);
         struct orr__sort_key *swapped = from;
         from = to;
         to = swapped;
