@@ -84,8 +84,8 @@ struct orr_command;
 typedef enum orr_status (*orr_command_run)(const struct orr_command *command,
                                            struct orr_error *error);
 
-/* A command as the host layer hands it over. The backend copies it; `work`, `accesses` and
- * `context` stay valid until it is retired. */
+/* A command as the host layer hands it over. The backend copies it, or uses it where it is if
+ * `in_place` says so; `work`, `accesses` and `context` stay valid until it is retired. */
 struct orr_command {
     /* The host fills ids, kind, name, site, cost, host, device, stream; enqueue_ns may be
      * ORR_TIME_NONE (then: now). The backend fills seq, times and status. */
@@ -99,6 +99,9 @@ struct orr_command {
     void *work;                              /* for run */
     const struct orr_collective *collective; /* kind COLLECTIVE only */
     void *context;                           /* the runtime's, given back at retire */
+    /* NULL, or where this very command is if it stays there until it is retired: a backend may keep
+     * this pointer instead of a copy, and fill in the record there once submit has accepted it. */
+    struct orr_command *in_place;
 };
 
 enum {

@@ -134,10 +134,10 @@ static struct orr__pending *take_node(struct orr_program *program, uint32_t inde
     command->run = recorded->run ? run_node : NULL;
     command->collective = recorded->collective;
     command->access_count = recorded->access_count;
-    memcpy(pending->accesses, template->accesses,
-           recorded->access_count * sizeof *pending->accesses);
-    memcpy(pending->buffers, template->buffers,
-           recorded->access_count * sizeof(struct orr_buffer *));
+    for (uint32_t i = 0; i < recorded->access_count; i++) {
+        pending->accesses[i] = template->accesses[i];
+        pending->buffers[i] = template->buffers[i];
+    }
     if (template->communicator)
         pending->communicator =
             find_communicator(program, recorded->collective->communicator)->found;

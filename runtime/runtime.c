@@ -271,18 +271,6 @@ enum orr_status orr_runtime_create(const struct orr_runtime_config *config,
     return ORR_OK;
 }
 
-static void free_pending_pool(struct orr_runtime *runtime) {
-    while (runtime->pending_pool) {
-        struct orr__pending *pending = runtime->pending_pool;
-        runtime->pending_pool = pending->next;
-        if (pending->capacity > ORR__PENDING_INLINE) {
-            orr_memory_free(runtime->memory, pending->accesses);
-            orr_memory_free(runtime->memory, pending->buffers);
-        }
-        orr_memory_free(runtime->memory, pending);
-    }
-}
-
 /* The sink outlives the runtime, but what it still holds refers to the runtime's names. Its own
  * close reports a failure of this flush again. */
 static void release_sink(struct orr_runtime *runtime) {
@@ -312,7 +300,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     orr__events_destroy(runtime);
     orr__communicators_destroy(runtime);
     orr__streams_destroy(runtime);
-    free_pending_pool(runtime);
+    orr__pending_pools_destroy(runtime);
     for (uint32_t i = 0; i < runtime->device_count; i++)
         orr__allocator_destroy(&runtime->devices[i].allocator);
     orr_memory_free(runtime->memory, runtime->devices);

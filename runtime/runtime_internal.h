@@ -32,24 +32,52 @@ enum {
     ORR__STREAM_KINDS = 3
 };
 
-/* A command between its call and its retirement, and the arrays that its `accesses` point to. */
+/* A command between its call and its retirement. It is what the runtime has most of, up to a
+ * thousand for each stream, so it is laid out by use: four cache lines for every command, then
+ * what only those with ranges, and collectives, have.
+ *
+ *     0 [ record                   ][ ... ]   written at the call, completed and copied to the sink
+ *   128 [ rest of the command      ]          at the end
+ *   200 [ what retiring it takes   ]
+ *   256 [ ranges, collective       ]          not there if `capacity` is 0 */
 struct orr__pending {
-    struct orr__pending *next; /* in the pool */
+    struct orr_command command; /* first; in place: the backend may keep its address */
+    struct orr__pending *next;  /* in a pool */
     struct orr_runtime *runtime;
-    struct orr_command command;
-    struct orr_access *accesses; /* `capacity` of them; command.access_count are filled */
-    struct orr_buffer **buffers; /* of the accesses */
-    uint32_t capacity;
+    void (*release)(void *work);
+    void *work;
+    union {
+        enum orr_status (*kernel_run)(void *work, struct orr_error *error); /* KERNEL */
+        orr_host_function function; /* HOSTFN; its context is `work` */
+    };
+    struct orr_communicator *communicator; /* COLLECTIVE; NULL otherwise */
+    uint32_t capacity;                     /* of the arrays */
     bool untold;   /* submitted, but its edges and accesses are not written yet */
     uint8_t value; /* FILL */
-    enum orr_status (*kernel_run)(void *work, struct orr_error *error); /* KERNEL */
-    orr_host_function function; /* HOSTFN; its context is `work` */
-    void *work;
-    void (*release)(void *work);
-    struct orr_communicator *communicator; /* COLLECTIVE; NULL otherwise */
+    /* The arrays that `command.accesses` points to; command.access_count are filled. */
+    struct orr_access *accesses;
+    struct orr_buffer **buffers; /* of the accesses */
     struct orr_collective collective;
     struct orr_access inline_accesses[ORR__PENDING_INLINE];
     struct orr_buffer *inline_buffers[ORR__PENDING_INLINE];
+};
+
+enum {
+    ORR__PENDING_PLAIN_BYTES = 256, /* of one without ranges, not for a collective */
+    ORR__PENDING_SLAB_MIN = 16,     /* objects of a slab; each slab is twice the one before */
+    ORR__PENDING_SLAB_MAX = 16384
+};
+
+/* Pending objects are cut from slabs, which are freed with the runtime. */
+struct orr__pending_slab {
+    struct orr__pending_slab *next;
+    char *objects; /* lines */
+    size_t object_bytes, used, count;
+};
+
+struct orr__pending_pool {
+    struct orr__pending *free; /* the last one given back comes first: it is in the cache */
+    struct orr__pending_slab *slabs;
 };
 
 /* Who may take commands instead of the backend: a capture in progress. Set in runtime->capture by
@@ -73,17 +101,19 @@ struct orr__capture {
                                  uint32_t count, bool *out_taken);
 };
 
+/* What every command touches is in the first cache line. */
 struct orr_stream {
     struct orr_runtime *runtime;
-    uint32_t id, device, name;
+    uint32_t id, device;
+    struct orr_point last; /* last command enqueued */
+    uint64_t retired_seq;  /* commands retired */
+    uint64_t failed_seq;   /* the first that failed or was skipped, 0 none */
+    int64_t finish_ns;     /* of the last retired one */
+    uint32_t name;
     enum orr_stream_kind kind;
     bool destroyed;
-    struct orr_point last;  /* last command enqueued */
-    uint64_t retired_seq;   /* commands retired */
-    uint64_t failed_seq;    /* the first that failed or was skipped, 0 none */
     uint32_t failed_site;   /* of the command whose failure that was, as far as it is known; */
     uint32_t failed_name;   /* names, 0 unknown */
-    int64_t finish_ns;      /* of the last retired one */
     struct orr__pool *pool; /* its blocks; made on first use */
 };
 
@@ -182,7 +212,7 @@ struct orr_runtime {
     uint64_t segment_count, event_count, pending_count, program_count;
     uint32_t communicator_count;
 
-    struct orr__pending *pending_pool;
+    struct orr__pending_pool pending_pools[2]; /* plain ones; those with ranges or a collective */
     struct orr_buffer *buffer_pool;
     struct orr__capture *capture;
     struct orr_program *programs; /* all, the newest first */
@@ -259,6 +289,8 @@ struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_com
                                        uint32_t name, uint32_t access_count);
 /* Back to the pool, without releasing `work`. */
 void orr__pending_drop(struct orr__pending *pending);
+/* Frees all of them; none is in flight. */
+void orr__pending_pools_destroy(struct orr_runtime *runtime);
 
 /* Appends a range, checked: ORR_INVALID with a text for a range outside its buffer, a freed buffer,
  * or one of another device than `device` (ORR_ID_NONE: any will do). Empty ranges are dropped. */

@@ -69,14 +69,14 @@ enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
         status = reserve_stream(runtime);
     if (status != ORR_OK)
         return status;
-    struct orr_stream *stream = orr_memory_alloc(runtime->memory, sizeof *stream);
+    struct orr_stream *stream = orr_memory_alloc_lines(runtime->memory, sizeof *stream);
     if (!stream)
         return orr__runtime_no_memory(runtime);
     runtime->scratch.status = ORR_OK;
     status = runtime->verbs->stream_create(runtime->backend, device, kind, &stream->id,
                                            &runtime->scratch);
     if (status != ORR_OK) {
-        orr_memory_free(runtime->memory, stream);
+        orr_memory_free_lines(runtime->memory, stream);
         return orr__runtime_backend_failed(runtime, status);
     }
     assert(stream->id == runtime->stream_count);
@@ -108,7 +108,7 @@ void orr_stream_destroy(struct orr_stream **handle) {
 
 void orr__streams_destroy(struct orr_runtime *runtime) {
     for (size_t i = 0; i < runtime->stream_count; i++)
-        orr_memory_free(runtime->memory, runtime->streams[i]);
+        orr_memory_free_lines(runtime->memory, runtime->streams[i]);
     orr_memory_free(runtime->memory, runtime->streams);
     runtime->streams = NULL;
     runtime->stream_count = 0;

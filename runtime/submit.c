@@ -31,25 +31,79 @@ static bool grow_accesses(struct orr__pending *pending, uint32_t count) {
     return true;
 }
 
-static struct orr__pending *new_pending(struct orr_runtime *runtime) {
-    struct orr__pending *pending = runtime->pending_pool;
-    if (pending) {
-        runtime->pending_pool = pending->next;
-        return pending;
+static bool add_slab(struct orr_runtime *runtime, struct orr__pending_pool *pool,
+                     size_t object_bytes) {
+    struct orr__pending_slab *slab = orr_memory_alloc(runtime->memory, sizeof *slab);
+    if (!slab)
+        return false;
+    slab->count = pool->slabs ? 2 * pool->slabs->count : ORR__PENDING_SLAB_MIN;
+    if (slab->count > ORR__PENDING_SLAB_MAX)
+        slab->count = ORR__PENDING_SLAB_MAX;
+    slab->object_bytes = object_bytes;
+    slab->objects = orr_memory_take_lines(runtime->memory, slab->count * object_bytes);
+    if (!slab->objects) {
+        orr_memory_free(runtime->memory, slab);
+        return false;
     }
-    pending = orr_memory_alloc(runtime->memory, sizeof *pending);
-    if (!pending)
+    slab->next = pool->slabs;
+    pool->slabs = slab;
+    return true;
+}
+
+static struct orr__pending *object_at(const struct orr__pending_slab *slab, size_t index) {
+    return (void *)(slab->objects + index * slab->object_bytes);
+}
+
+static struct orr__pending *cut_pending(struct orr_runtime *runtime, struct orr__pending_pool *pool,
+                                        bool plain) {
+    static_assert(offsetof(struct orr__pending, accesses) == ORR__PENDING_PLAIN_BYTES,
+                  "four cache lines for every command");
+    size_t bytes = plain ? ORR__PENDING_PLAIN_BYTES : sizeof(struct orr__pending);
+    if ((!pool->slabs || pool->slabs->used == pool->slabs->count) &&
+        !add_slab(runtime, pool, bytes))
         return NULL;
+    struct orr__pending *pending = object_at(pool->slabs, pool->slabs->used++);
     pending->runtime = runtime;
-    pending->accesses = pending->inline_accesses;
-    pending->buffers = pending->inline_buffers;
-    pending->capacity = ORR__PENDING_INLINE;
+    pending->capacity = plain ? 0 : ORR__PENDING_INLINE;
+    pending->untold = false;
+    if (!plain) {
+        pending->accesses = pending->inline_accesses;
+        pending->buffers = pending->inline_buffers;
+    }
+    return pending;
+}
+
+void orr__pending_pools_destroy(struct orr_runtime *runtime) {
+    const struct orr_memory *memory = runtime->memory;
+    for (int i = 0; i < 2; i++) {
+        struct orr__pending_slab *slab;
+        while ((slab = runtime->pending_pools[i].slabs) != NULL) {
+            for (size_t k = 0; k < slab->used; k++)
+                if (object_at(slab, k)->capacity > ORR__PENDING_INLINE) {
+                    orr_memory_free(memory, object_at(slab, k)->accesses);
+                    orr_memory_free(memory, object_at(slab, k)->buffers);
+                }
+            runtime->pending_pools[i].slabs = slab->next;
+            orr_memory_free_lines(memory, slab->objects);
+            orr_memory_free(memory, slab);
+        }
+        runtime->pending_pools[i].free = NULL;
+    }
+}
+
+static struct orr__pending *new_pending(struct orr_runtime *runtime, bool plain) {
+    struct orr__pending_pool *pool = &runtime->pending_pools[plain ? 0 : 1];
+    struct orr__pending *pending = pool->free;
+    if (!pending)
+        return cut_pending(runtime, pool, plain);
+    pool->free = pending->next;
     return pending;
 }
 
 struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_command_kind kind,
                                        uint32_t name, uint32_t access_count) {
-    struct orr__pending *pending = new_pending(runtime);
+    bool plain = access_count == 0 && kind != ORR_COMMAND_COLLECTIVE;
+    struct orr__pending *pending = new_pending(runtime, plain);
     if (!pending)
         return NULL;
     if (access_count > pending->capacity && !grow_accesses(pending, access_count)) {
@@ -61,7 +115,10 @@ struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_com
     pending->release = NULL;
     pending->communicator = NULL;
     pending->command = (struct orr_command){
-        .record = {.header = ORR_RECORD_HEADER(command, COMMAND),
+        .record = {.header = {.kind = ORR_RECORD_COMMAND,
+                              .words = sizeof(struct orr_record_command) / sizeof(uint64_t),
+                              .a = (uint8_t)kind,
+                              .b = ORR_DTYPE_NONE},
                    .enqueue_ns = ORR_TIME_NONE,
                    .enqueued_ns = ORR_TIME_NONE,
                    .ready_ns = ORR_TIME_NONE,
@@ -74,17 +131,17 @@ struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_com
                    .stream = ORR_ID_NONE},
         .submit_ns = -1,
         .service_ns = -1,
-        .accesses = pending->accesses,
+        .accesses = plain ? NULL : pending->accesses,
         .context = pending,
+        .in_place = &pending->command,
     };
-    pending->command.record.header.a = (uint8_t)kind;
-    pending->command.record.header.b = ORR_DTYPE_NONE;
     return pending;
 }
 
 void orr__pending_drop(struct orr__pending *pending) {
-    pending->next = pending->runtime->pending_pool;
-    pending->runtime->pending_pool = pending;
+    struct orr__pending_pool *pool = &pending->runtime->pending_pools[pending->capacity ? 1 : 0];
+    pending->next = pool->free;
+    pool->free = pending;
 }
 
 static enum orr_status check_range(struct orr_runtime *runtime, uint32_t device,
@@ -331,7 +388,8 @@ enum orr_status orr__runtime_reserve_group(struct orr_runtime *runtime, uint32_t
     return ORR_OK;
 }
 
-static enum orr_status submit_commands(struct orr_runtime *runtime, uint32_t count) {
+static enum orr_status submit_commands(struct orr_runtime *runtime,
+                                       struct orr__pending *const *pending, uint32_t count) {
     for (;;) {
         enum orr_status status = runtime->verbs->submit_group(
             runtime->backend, runtime->group_streams, runtime->group_commands, count,
@@ -342,8 +400,11 @@ static enum orr_status submit_commands(struct orr_runtime *runtime, uint32_t cou
         status = wait_for_room(runtime, runtime->group_points[0]);
         if (status != ORR_OK)
             return status;
-        for (uint32_t i = 0; i < count; i++)
-            runtime->group_commands[i].record.enqueue_ns = runtime->hosts[runtime->host].first_ns;
+        for (uint32_t i = 0; i < count; i++) {
+            int64_t first_ns = runtime->hosts[runtime->host].first_ns;
+            pending[i]->command.record.enqueue_ns = first_ns; /* the command in place */
+            runtime->group_commands[i].record.enqueue_ns = first_ns;
+        }
     }
 }
 
@@ -383,7 +444,7 @@ enum orr_status orr__runtime_submit_group(struct orr_runtime *runtime,
     struct orr_communicator *communicator = pending[0]->communicator;
     begin_attempts(runtime, waits, wait_count);
     prepare_group(runtime, streams, pending, count);
-    status = submit_commands(runtime, count);
+    status = submit_commands(runtime, pending, count);
     for (uint32_t i = count; status != ORR_OK && i-- > 0;)
         undo(pending[i]);
     for (uint32_t i = 0; status == ORR_OK && i < count; i++) {

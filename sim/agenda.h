@@ -1,9 +1,15 @@
-/* The agenda: what happens next. A 4-ary heap of at most one pending event for each device, ordered
- * by (time, class, device), never by insertion order. A calendar queue would collapse on tied
- * times, which are the rule in virtual time.
+/* The agenda: what happens next. At most one pending event for each device, ordered by (time,
+ * class, device), never by insertion order: a tournament, whose leaves are the devices and where
+ * every inner node is the earlier one of the two below it.
  *
- *             [0]
- *      [1] [2] [3] [4]          children of i: 4i+1 .. 4i+4; `place` says where a device's event is
+ *               [1]               the earliest event of all
+ *          [2]       [3]
+ *        [4] [5]   [6] [7]        leaves: 4 + device; INT64_MAX where nothing is pending
+ *
+ * Setting an event replays its path to the root, log2(devices) comparisons without a branch that
+ * depends on them: what they are compared with is known from the start, and so loaded ahead. In a
+ * heap every step waits for the one before, and its branches are guessed wrong half of the time. A
+ * calendar queue would collapse on tied times, which are the rule in virtual time.
  *
  * Threads: one. */
 #ifndef ORR_SIM_AGENDA_H
@@ -18,15 +24,21 @@
 enum orr__event_class { ORR__EVENT_FINISH, ORR__EVENT_HOST, ORR__EVENT_START };
 
 struct orr__event {
+    uint64_t order; /* class << 32 | device */
     int64_t time_ns;
-    uint32_t class; /* enum orr__event_class */
-    uint32_t device;
 };
 
+static inline enum orr__event_class orr__event_class(const struct orr__event *event) {
+    return (enum orr__event_class)(event->order >> 32);
+}
+
+static inline uint32_t orr__event_device(const struct orr__event *event) {
+    return (uint32_t)event->order;
+}
+
 struct orr__agenda {
-    struct orr__event *heap;
-    uint32_t *place; /* of each device's event in the heap; UINT32_MAX: none pending */
-    uint32_t count, devices;
+    struct orr__event *nodes; /* 1 is the root */
+    uint32_t leaves, devices; /* leaves: a power of two, and where they begin */
     const struct orr_memory *memory;
 };
 
@@ -40,7 +52,8 @@ void orr__agenda_set(struct orr__agenda *agenda, uint32_t device, int64_t time_n
 
 /* The earliest event, or NULL. */
 static inline const struct orr__event *orr__agenda_top(const struct orr__agenda *agenda) {
-    return agenda->count ? agenda->heap : 0;
+    const struct orr__event *top = &agenda->nodes[1];
+    return top->time_ns != INT64_MAX ? top : 0;
 }
 
 #endif

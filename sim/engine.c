@@ -42,22 +42,34 @@ static void wait_in_line(struct orr__sim *sim, struct orr__stream *stream, struc
     *(stream->waiter_next ? &stream->waiter_next->waiter_before : &producer->waiters_last) = stream;
 }
 
-/* True once every awaited point has retired; otherwise the stream stands in line for the first that
- * has not. A failed point makes the head a skipped one. */
+/* False: the point has not retired, and the stream stands in line for it. A failed point makes the
+ * head a skipped one. */
+static bool point_is_over(struct orr__sim *sim, struct orr__stream *stream,
+                          struct orr_point point) {
+    const struct orr__stream *producer = sim->streams[point.stream];
+    if (producer->retired < point.seq) {
+        wait_in_line(sim, stream, point);
+        return false;
+    }
+    if (producer->failed && point.seq >= producer->failed_seq && !stream->failed) {
+        stream->failed = true;
+        stream->failed_seq = stream->retired + 1;
+        stream->cause = producer->cause;
+    }
+    return true;
+}
+
+/* True once every awaited point has retired. */
 static bool waits_are_over(struct orr__sim *sim, struct orr__stream *stream,
                            struct orr__sim_command *head) {
-    const struct orr_point *waits = head->more_waits ? head->more_waits : head->waits;
-    for (; head->waits_done < head->wait_count; head->waits_done++) {
-        struct orr_point point = waits[head->waits_done];
-        const struct orr__stream *producer = sim->streams[point.stream];
-        if (producer->retired < point.seq) {
-            wait_in_line(sim, stream, point);
+    if (head->bits & ORR__SLOT_WAITS) {
+        return point_is_over(
+            sim, stream, (struct orr_point){.stream = head->wait_stream, .seq = head->wait_seq});
+    }
+    struct orr__wait_list *list = head->list;
+    for (; list->done < list->count; list->done++) {
+        if (!point_is_over(sim, stream, list->points[list->done])) {
             return false;
-        }
-        if (producer->failed && point.seq >= producer->failed_seq && !stream->failed) {
-            stream->failed = true;
-            stream->failed_seq = stream->retired + 1;
-            stream->cause = producer->cause;
         }
     }
     return true;
@@ -71,8 +83,8 @@ static int64_t latest(int64_t a, int64_t b) {
 static int64_t start_of(const struct orr__sim *sim, const struct orr__stream *stream,
                         const struct orr__sim_command *head) {
     int64_t start_ns = latest(latest(head->eligible_ns, stream->tail_ns), sim->now_ns);
-    bool works = head->command.record.header.a <= ORR_COMMAND_HOSTFN; /* no record, wait, join */
-    if ((head->command.flags & ORR_COMMAND_GRAPH_NODE) && works && stream->retired > 0) {
+    bool works = head->kind <= ORR_COMMAND_HOSTFN; /* no record, wait, join */
+    if ((head->bits & ORR__SLOT_NODE) && works && stream->retired > 0) {
         int64_t gap_ns = sim->devices[stream->device].spec->graph_node_ns;
         start_ns = latest(start_ns, stream->tail_ns + gap_ns);
     }
@@ -80,9 +92,10 @@ static int64_t start_of(const struct orr__sim *sim, const struct orr__stream *st
 }
 
 static void begin_uses(struct orr__sim *sim, struct orr__stream *stream, int64_t start_ns) {
-    const struct orr_command *command = &orr__stream_head(stream)->command;
-    if (!sim->timing_only && command->access_count &&
-        orr__uses_begin(sim->memories, sim->memory, command, stream->id, start_ns) != ORR_OK) {
+    const struct orr__sim_command *head = orr__stream_head(stream);
+    if (!sim->timing_only && (head->bits & ORR__SLOT_ACCESSES) &&
+        orr__uses_begin(sim->memories, sim->memory, head->command, stream->id, start_ns) !=
+            ORR_OK) {
         sim->out_of_memory = true;
     }
 }
@@ -98,48 +111,62 @@ static uint64_t work_with_carry(const struct orr__stream *stream, uint64_t work,
     return work + (uint64_t)stream->carry;
 }
 
+/* The command will be written when it ends, and the next slot read: by then they are here. Inlined
+ * before gcc finds out that it changes nothing, and drops it. */
+static inline __attribute__((always_inline)) void fetch_ahead(const struct orr__stream *stream,
+                                                              const struct orr__sim_command *head) {
+    const char *line = (const char *)head->command;
+    __builtin_prefetch(&stream->ring[(stream->head + 1) & (stream->capacity - 1)]);
+    for (size_t at = 0; at < sizeof *head->command; at += ORR_LINE_BYTES) {
+        __builtin_prefetch(line + at, 1);
+    }
+}
+
+/* Notes when the head was ready and starts, and whether it is to be skipped; returns the start. */
+static int64_t look_at_head(struct orr__sim *sim, struct orr__stream *stream,
+                            struct orr__sim_command *head) {
+    int64_t start_ns = start_of(sim, stream, head);
+    int64_t ready_ns = latest(latest(head->enqueued_ns, stream->tail_ns), sim->now_ns);
+    stream->ready_ns = ready_ns < start_ns ? ready_ns : start_ns;
+    if (stream->start_ns == ORR_TIME_NONE) {
+        stream->start_ns = start_ns;
+    }
+    stream->skipped = stream->failed;
+    if (stream->failed) {
+        head->work = (struct orr__work){0};
+    }
+    return start_ns;
+}
+
 /* Tries to bring the head of a stream into service; finishes it at once if it takes no time. */
 static void try_head(struct orr__sim *sim, struct orr__stream *stream) {
     if (stream->count == 0 || stream->in_service || stream->waiting_on != ORR_ID_NONE) {
         return;
     }
     struct orr__sim_command *head = orr__stream_head(stream);
-    struct orr_record_command *record = &head->command.record;
-    if (record->header.a == ORR_COMMAND_WAIT && record->start_ns == ORR_TIME_NONE) {
-        record->start_ns = latest(record->enqueued_ns, stream->tail_ns);
+    if (head->kind == ORR_COMMAND_WAIT && stream->start_ns == ORR_TIME_NONE) {
+        stream->start_ns = latest(head->enqueued_ns, stream->tail_ns);
     }
-    if (!waits_are_over(sim, stream, head)) {
+    if ((head->bits & (ORR__SLOT_WAITS | ORR__SLOT_LISTS)) && !waits_are_over(sim, stream, head)) {
         return;
     }
-    int64_t start_ns = start_of(sim, stream, head);
-    int64_t ready_ns = latest(latest(record->enqueued_ns, stream->tail_ns), sim->now_ns);
-    record->ready_ns = ready_ns < start_ns ? ready_ns : start_ns;
-    if (record->start_ns == ORR_TIME_NONE) {
-        record->start_ns = start_ns;
-    }
-    if (stream->failed) {
-        record->header.c = ORR_COMMAND_STATUS_SKIPPED;
-        head->work = (struct orr__work){0};
-    }
+    int64_t start_ns = look_at_head(sim, stream, head);
     if (head->group) {
         begin_uses(sim, stream, start_ns);
         orr__group_arrive(sim, stream, start_ns);
         return;
     }
-    stream->rem = work_with_carry(stream, head->work.work, start_ns);
-    if (head->work.work == 0) {
-        stream->rem = 0;
-    }
-    if (stream->rem == 0 && start_ns == sim->now_ns && head->command.access_count == 0) {
+    stream->rem = head->work.work ? work_with_carry(stream, head->work.work, start_ns) : 0;
+    if (stream->rem == 0 && start_ns == sim->now_ns && !(head->bits & ORR__SLOT_ACCESSES)) {
         if (head->work.work != 0 || start_ns != stream->tail_ns) {
             stream->carry = 0;
         }
         orr__finish_head(sim, stream, start_ns);
         return;
     }
+    fetch_ahead(stream, head);
     begin_uses(sim, stream, start_ns);
-    stream->on_engine =
-        record->header.a == ORR_COMMAND_COPY && head->work.sm == 0 && head->work.work > 0;
+    stream->on_engine = head->kind == ORR_COMMAND_COPY && head->work.sm == 0 && head->work.work > 0;
     orr__service_enter(sim, stream, start_ns);
     orr__service_reschedule(sim, stream->device);
 }
@@ -163,18 +190,28 @@ static struct orr__stream *ending(const struct orr__device *device, int64_t now_
     return found;
 }
 
+static void finish_stream(struct orr__sim *sim, struct orr__stream *stream) {
+    orr__service_leave(sim, stream);
+    orr__finish_head(sim, stream, sim->now_ns);
+}
+
 void orr__engine_step(struct orr__sim *sim) {
     struct orr__event event = *orr__agenda_top(&sim->agenda);
     assert(event.time_ns >= sim->now_ns);
     sim->now_ns = event.time_ns;
-    struct orr__device *device = &sim->devices[event.device];
+    struct orr__device *device = &sim->devices[orr__event_device(&event)];
     struct orr__stream *stream;
-    while ((stream = ending(device, event.time_ns)) != NULL) {
-        orr__service_leave(sim, stream);
-        orr__finish_head(sim, stream, event.time_ns);
+    if (device->running_count == 1) {
+        if (device->sole->finish_ns == event.time_ns) {
+            finish_stream(sim, device->sole);
+        }
+    } else {
+        while ((stream = ending(device, event.time_ns)) != NULL) {
+            finish_stream(sim, stream);
+        }
     }
     orr__engine_drain(sim);
-    if (device->changed || event.class == ORR__EVENT_START) {
-        orr__service_reschedule(sim, event.device);
+    if (device->changed || orr__event_class(&event) == ORR__EVENT_START) {
+        orr__service_reschedule(sim, orr__event_device(&event));
     }
 }

@@ -85,44 +85,59 @@ void orr__stream_undefine_due(struct orr__sim *sim, struct orr__stream *stream) 
             stream->undefine_count * sizeof *stream->undefines);
 }
 
-static void retire_head(struct orr__sim *sim, struct orr__stream *stream) {
+/* Hands the head back, its record complete, and makes the next one the head. */
+static void retire_head(struct orr__sim *sim, struct orr__stream *stream,
+                        enum orr_command_status status) {
     struct orr__sim_command *head = orr__stream_head(stream);
-    const struct orr_error *cause =
-        head->command.record.header.c >= ORR_COMMAND_STATUS_FAILED ? stream->cause : NULL;
-    if (head->more_waits) {
-        orr_memory_free(sim->memory, head->more_waits);
+    struct orr_command *command = head->command;
+    struct orr_record_command *record = &command->record;
+    uint8_t bits = head->bits;
+    record->ready_ns = stream->ready_ns;
+    record->start_ns = stream->start_ns;
+    record->header.c = (uint8_t)status;
+    if (bits & ORR__SLOT_LISTS) {
+        orr_memory_free(sim->memory, head->list);
     }
+    stream->start_ns = stream->ready_ns = ORR_TIME_NONE;
     stream->head = (stream->head + 1) & (stream->capacity - 1);
     stream->count--;
     stream->retired++;
     if (stream->undefine_count > 0) {
         orr__stream_undefine_due(sim, stream);
     }
-    sim->retire.retired(sim->retire.context, &head->command, cause);
+    sim->retire.retired(sim->retire.context, command,
+                        status >= ORR_COMMAND_STATUS_FAILED ? stream->cause : NULL);
+    if (bits & ORR__SLOT_COPIED) {
+        orr_memory_free(sim->memory, command);
+    }
+}
+
+/* What a skipped command would have written is not there. */
+static void skip(struct orr__sim *sim, const struct orr_command *command, int64_t finish_ns) {
+    if (sim->timing_only) {
+        return;
+    }
+    (void)orr__uses_end(sim->memories, command, finish_ns);
+    if (orr__writes_settle(sim->memories, sim->memory, command, true) != ORR_OK) {
+        sim->out_of_memory = true;
+    }
 }
 
 void orr__finish_head(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns) {
     struct orr__sim_command *head = orr__stream_head(stream);
-    struct orr_record_command *record = &head->command.record;
-    struct orr__group *group = head->group;
-    assert(record->start_ns <= finish_ns && stream->tail_ns <= finish_ns);
-    record->finish_ns = finish_ns;
-    if (group) {
-        orr__group_leave(sim, stream, finish_ns);
-    } else if (record->header.c == ORR_COMMAND_STATUS_SKIPPED) {
-        if (!sim->timing_only) {
-            (void)orr__uses_end(sim->memories, &head->command, finish_ns);
-            if (orr__writes_settle(sim->memories, sim->memory, &head->command, true) != ORR_OK) {
-                sim->out_of_memory = true;
-            }
-        }
-    } else if (!sim->timing_only && (head->command.access_count || head->command.run)) {
-        record->header.c = (uint8_t)compute(sim, stream, &head->command, finish_ns);
-    } else {
-        record->header.c = ORR_COMMAND_STATUS_OK;
+    enum orr_command_status status = ORR_COMMAND_STATUS_OK;
+    assert(stream->start_ns <= finish_ns && stream->tail_ns <= finish_ns);
+    if (head->group) {
+        status = orr__group_leave(sim, stream, finish_ns);
+    } else if (stream->skipped) {
+        status = ORR_COMMAND_STATUS_SKIPPED;
+        skip(sim, head->command, finish_ns);
+    } else if (!sim->timing_only && (head->command->access_count || head->command->run)) {
+        status = compute(sim, stream, head->command, finish_ns);
     }
+    head->command->record.finish_ns = finish_ns;
     stream->tail_ns = finish_ns;
-    retire_head(sim, stream);
+    retire_head(sim, stream, status);
     if (stream->waiters_first) {
         wake_waiters(sim, stream);
     }
@@ -136,13 +151,10 @@ void orr__finish_head(struct orr__sim *sim, struct orr__stream *stream, int64_t 
 
 void orr__retire_pending(struct orr__sim *sim, struct orr__stream *stream) {
     while (stream->count) {
-        struct orr__sim_command *head = orr__stream_head(stream);
         if (!stream->in_service) {
-            head->command.record.start_ns = ORR_TIME_NONE;
+            stream->start_ns = ORR_TIME_NONE;
         }
         stream->in_service = false;
-        head->command.record.finish_ns = ORR_TIME_NONE;
-        head->command.record.header.c = ORR_COMMAND_STATUS_PENDING;
-        retire_head(sim, stream);
+        retire_head(sim, stream, ORR_COMMAND_STATUS_PENDING);
     }
 }

@@ -50,7 +50,7 @@ static void compute(struct orr__sim *sim, struct orr__group *group, int64_t fini
     bool poison = group->skipped;
     for (uint32_t i = 0; i < group->count; i++) {
         const struct orr_command *command =
-            &orr__stream_head(sim->streams[group->streams[i]])->command;
+            orr__stream_head(sim->streams[group->streams[i]])->command;
         poison |= orr__uses_end(sim->memories, command, finish_ns);
         group->members[i] = command->collective;
     }
@@ -62,7 +62,7 @@ static void compute(struct orr__sim *sim, struct orr__group *group, int64_t fini
         group->failed = poison = true;
     }
     for (uint32_t i = 0; i < group->count; i++) {
-        settle_member(sim, &orr__stream_head(sim->streams[group->streams[i]])->command, poison);
+        settle_member(sim, orr__stream_head(sim->streams[group->streams[i]])->command, poison);
     }
     group->poisoned = poison;
 }
@@ -75,9 +75,9 @@ void orr__group_free(struct orr__sim *sim, struct orr__group *group) {
     orr_memory_free(sim->memory, group);
 }
 
-void orr__group_leave(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns) {
-    struct orr__sim_command *head = orr__stream_head(stream);
-    struct orr__group *group = head->group;
+enum orr_command_status orr__group_leave(struct orr__sim *sim, struct orr__stream *stream,
+                                         int64_t finish_ns) {
+    struct orr__group *group = orr__stream_head(stream)->group;
     if (group->finished == 0 && !sim->timing_only) {
         compute(sim, group, finish_ns);
     }
@@ -94,8 +94,8 @@ void orr__group_leave(struct orr__sim *sim, struct orr__stream *stream, int64_t 
     } else if (group->poisoned) {
         status = ORR_COMMAND_STATUS_POISONED;
     }
-    head->command.record.header.c = (uint8_t)status;
     if (++group->finished == group->count) {
         orr__group_free(sim, group);
     }
+    return status;
 }

@@ -116,7 +116,7 @@ void orr__service_reschedule(struct orr__sim *sim, uint32_t id) {
         orr__agenda_set(&sim->agenda, id, ORR_TIME_MAX, ORR__EVENT_FINISH);
     } else if (device->running_count == 1) {
         /* Alone: full speed from its start, even if that lies ahead. */
-        struct orr__stream *stream = device->running[0];
+        struct orr__stream *stream = device->sole;
         device->rate = device->copy_rate = ORR__WORK_NS;
         if (is_shared(stream)) {
             stream->finish_ns = finish_at(stream, ORR__WORK_NS);
@@ -134,6 +134,7 @@ void orr__service_enter(struct orr__sim *sim, struct orr__stream *stream, int64_
     stream->settled_ns = start_ns;
     stream->finish_ns = ORR_TIME_MAX;
     device->running[device->running_count++] = stream;
+    device->sole = stream;
 }
 
 void orr__service_leave(struct orr__sim *sim, struct orr__stream *stream) {
@@ -146,12 +147,13 @@ void orr__service_leave(struct orr__sim *sim, struct orr__stream *stream) {
     } else {
         stream->carry = 0;
     }
-    for (uint32_t i = 0; i < device->running_count; i++) {
-        if (device->running[i] == stream) {
-            device->running[i] = device->running[--device->running_count];
-            break;
-        }
+    uint32_t at = 0;
+    while (device->running[at] != stream) {
+        at++;
+        assert(at < device->running_count);
     }
+    device->running[at] = device->running[--device->running_count];
+    device->sole = device->running[0];
     stream->in_service = false;
     stream->on_engine = false;
     device->changed = true;

@@ -1,6 +1,7 @@
 #include "sim/sim.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "sim/sim_internal.h"
 
@@ -101,7 +102,7 @@ static void free_everything(struct orr__sim *sim) {
     orr_memory_free(memory, sim->streams);
     orr_memory_free(memory, sim->memories);
     orr_memory_free(memory, sim->hosts);
-    orr_memory_free(memory, sim->devices);
+    orr_memory_free_lines(memory, sim->devices);
     orr_memory_free(memory, sim->specs);
     orr_memory_free(memory, sim->work_cache);
     orr_memory_free(memory, sim);
@@ -176,14 +177,18 @@ static enum orr_status create_hosts(struct orr__sim *sim) {
 
 static enum orr_status open_devices(struct orr__sim *sim, const struct orr_backend_config *config) {
     sim->specs = orr_memory_alloc(sim->memory, config->device_count * sizeof *sim->specs);
-    sim->devices = orr_memory_alloc(sim->memory, config->device_count * sizeof *sim->devices);
+    sim->devices = orr_memory_alloc_lines(sim->memory, config->device_count * sizeof *sim->devices);
     sim->work_cache = orr_memory_alloc(sim->memory, ORR__WORK_CACHE * sizeof *sim->work_cache);
     if (!sim->specs || !sim->devices || !sim->work_cache) {
         return ORR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < config->device_count; i++) {
         sim->specs[i] = config->specs[i];
-        struct orr_device_spec *spec = &sim->specs[i];
+        /* Equal devices share one, so that it is in the cache whichever's turn it is. */
+        const struct orr_device_spec *spec = &sim->specs[i];
+        if (i > 0 && memcmp(&config->specs[i], &config->specs[i - 1], sizeof *spec) == 0) {
+            spec = sim->devices[i - 1].spec;
+        }
         uint32_t per_node = spec->devices_per_node ? spec->devices_per_node : UINT32_MAX;
         sim->devices[i] = (struct orr__device){
             .spec = spec, .node = i / per_node, .rate = ORR__WORK_NS, .copy_rate = ORR__WORK_NS};

@@ -2,7 +2,7 @@
  *
  *     orr__sim
  *      |- devices[]   running: ids of streams whose head is in service (or scheduled to be)
- *      |- streams[]   ring of commands; head = the one that waits or runs
+ *      |- streams[]   ring of slots, one for each command; head = the one that waits or runs
  *      |- hosts[]     clocks
  *      |- memories[]  bytes, who uses which range now, undefined ranges
  *      |- groups[]    collectives that have not finished
@@ -21,7 +21,6 @@
 #include "sim/sim.h"
 
 enum {
-    ORR__WAITS_INLINE = 2,
     ORR__QUEUE_DEPTH_DEFAULT = 1024,
     ORR__WORK_CACHE = 256, /* recent kernels whose work is remembered */
     ORR__STREAMS_MAX = 1 << 24,
@@ -30,14 +29,36 @@ enum {
 
 struct orr__group;
 
+/* What else a command waits for than the one point that its slot has room for. */
+struct orr__wait_list {
+    uint32_t count, done;
+    struct orr_point points[];
+};
+
+/* Of a slot. */
+enum {
+    ORR__SLOT_COPIED = 1,   /* `command` is the simulator's own copy, to be freed */
+    ORR__SLOT_WAITS = 2,    /* for `wait` */
+    ORR__SLOT_LISTS = 4,    /* for all of `list`; never together with WAITS */
+    ORR__SLOT_NODE = 8,     /* of a graph launch */
+    ORR__SLOT_ACCESSES = 16 /* declares ranges */
+};
+
+/* A command in a stream: all that decides when it runs, in one cache line. The command itself is
+ * touched when it is enqueued and when it ends, and fetched ahead of the latter. */
 struct orr__sim_command {
-    struct orr_command command;
-    int64_t eligible_ns; /* earliest start for the host's sake */
+    struct orr_command *command;
     struct orr__work work;
     struct orr__group *group; /* of a collective */
-    uint32_t wait_count, waits_done;
-    struct orr_point waits[ORR__WAITS_INLINE];
-    struct orr_point *more_waits; /* when there are more; owned */
+    int64_t enqueued_ns;
+    int64_t eligible_ns; /* earliest start for the host's sake */
+    uint8_t kind;        /* enum orr_command_kind */
+    uint8_t bits;        /* ORR__SLOT_* */
+    uint32_t wait_stream;
+    union {
+        uint64_t wait_seq;
+        struct orr__wait_list *list; /* owned */
+    };
 };
 
 struct orr__undefine {
@@ -45,32 +66,35 @@ struct orr__undefine {
     uint32_t memory;
 };
 
+/* By use: the queue; its head; who waits and what went wrong. */
 struct orr__stream {
-    uint32_t id, device;
-    enum orr_stream_kind kind;
-    bool in_service; /* its head is in the device's running list */
-    bool closed;     /* destroyed: no more submits */
-    bool failed;
     struct orr__sim_command *ring; /* capacity: a power of two */
     uint32_t head, count, capacity, depth;
+    uint32_t id, device;
     uint64_t submitted, retired;
     int64_t tail_ns; /* finish of the last retired command */
     int64_t carry;   /* what its rounding left, work units: exact finish = tail_ns + carry */
 
-    /* Of the head in service. */
+    /* Of the head, once it was looked at. */
     uint64_t rem;       /* work left at settled_ns */
     int64_t settled_ns; /* >= start_ns once started */
-    int64_t
-        finish_ns; /* under the current rates; ORR_TIME_MAX while a collective waits for members */
+    int64_t finish_ns;  /* under the current rates; ORR_TIME_MAX while a collective waits */
+    int64_t start_ns;   /* its record's; ORR_TIME_NONE before */
+    int64_t ready_ns;
+    bool in_service; /* it is in the device's running list */
+    bool on_engine;  /* it is a copy that a copy engine does */
+    bool skipped;    /* it is not run: something before it failed */
+    bool ready;      /* in the list of heads to try */
+    bool closed;     /* destroyed: no more submits */
+    bool failed;
+    uint8_t kind;        /* enum orr_stream_kind */
+    uint32_t waiting_on; /* stream, ORR_ID_NONE */
+    uint64_t waiting_seq;
 
     /* Streams whose head waits for a point of this one, by ascending seq. */
     struct orr__stream *waiters_first, *waiters_last;
     struct orr__stream *waiter_next, *waiter_before; /* links of this stream in another's list */
     struct orr__stream *ready_next;                  /* link in the list of heads to try */
-    bool ready;
-    bool on_engine; /* its head in service is a copy that a copy engine does */
-    uint64_t waiting_seq;
-    uint32_t waiting_on; /* stream, ORR_ID_NONE */
 
     /* Ranges that become undefined once the stream has retired `seq`; in order. */
     struct orr__undefine *undefines;
@@ -82,13 +106,14 @@ struct orr__stream {
 };
 
 struct orr__device {
-    struct orr_device_spec *spec;
-    uint32_t running_count, stream_count, node;
-    size_t running_capacity; /* at least stream_count: entering service can't fail */
+    const struct orr_device_spec *spec; /* shared by devices that are equal */
     struct orr__stream **running;
-    uint64_t rate;      /* of its kernels now, ORR__WORK_NS = full speed */
-    uint64_t copy_rate; /* of copies on the copy engines */
-    bool changed;       /* a command left service since the event was set */
+    struct orr__stream *sole; /* the one that runs, if it is one */
+    uint32_t running_count, stream_count, node;
+    bool changed;            /* a command left service since the event was set */
+    size_t running_capacity; /* at least stream_count: entering service can't fail */
+    uint64_t rate;           /* of its kernels now, ORR__WORK_NS = full speed */
+    uint64_t copy_rate;      /* of copies on the copy engines */
 };
 
 enum orr__host_state { ORR__HOST_RUNS, ORR__HOST_BLOCKED, ORR__HOST_DONE };
@@ -188,9 +213,9 @@ void orr__engine_drain(struct orr__sim *sim); /* tries all heads that became rea
 void orr__engine_ready(struct orr__sim *sim, struct orr__stream *stream);
 /* Is the earliest event before a host's call at `until_ns`? */
 static inline bool orr__engine_due(const struct orr__sim *sim, int64_t until_ns) {
-    const struct orr__event *top = orr__agenda_top(&sim->agenda);
-    return top &&
-           (top->time_ns < until_ns || (top->time_ns == until_ns && top->class < ORR__EVENT_HOST));
+    const struct orr__event *top = &sim->agenda.nodes[1]; /* at INT64_MAX if there is none */
+    return top->time_ns < until_ns ||
+           (top->time_ns == until_ns && orr__event_class(top) < ORR__EVENT_HOST);
 }
 
 /* service.c: the commands in service on one device */
@@ -200,7 +225,8 @@ void orr__service_reschedule(struct orr__sim *sim, uint32_t device);
 
 /* group.c: collectives */
 void orr__group_arrive(struct orr__sim *sim, struct orr__stream *stream, int64_t start_ns);
-void orr__group_leave(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns);
+enum orr_command_status orr__group_leave(struct orr__sim *sim, struct orr__stream *stream,
+                                         int64_t finish_ns);
 void orr__group_free(struct orr__sim *sim, struct orr__group *group);
 
 /* finish.c: a command ends */

@@ -23,7 +23,7 @@ enum orr_status orr__sim_stream_create(struct orr_backend *backend, uint32_t dev
                         ORR__STREAMS_MAX) != ORR_OK) {
         return no_memory(error);
     }
-    struct orr__stream *stream = orr_memory_alloc(sim->memory, sizeof *stream);
+    struct orr__stream *stream = orr_memory_alloc_lines(sim->memory, sizeof *stream);
     if (!stream) {
         return no_memory(error);
     }
@@ -31,7 +31,8 @@ enum orr_status orr__sim_stream_create(struct orr_backend *backend, uint32_t dev
     owner->stream_count++;
     stream->id = (uint32_t)sim->stream_count;
     stream->device = device;
-    stream->kind = kind;
+    stream->kind = (uint8_t)kind;
+    stream->start_ns = stream->ready_ns = ORR_TIME_NONE;
     stream->depth = depth ? depth : ORR__QUEUE_DEPTH_DEFAULT;
     stream->waiting_on = ORR_ID_NONE;
     sim->streams[sim->stream_count++] = stream;
@@ -48,8 +49,8 @@ void orr__stream_free(struct orr__sim *sim, struct orr__stream *stream) {
         orr_memory_free(sim->memory, stream->cause);
     }
     orr_memory_free(sim->memory, stream->undefines);
-    orr_memory_free(sim->memory, stream->ring);
-    orr_memory_free(sim->memory, stream);
+    orr_memory_free_lines(sim->memory, stream->ring);
+    orr_memory_free_lines(sim->memory, stream);
 }
 
 /* Room for one more command in the ring, which doubles and is unrolled to start at 0. */
@@ -58,14 +59,14 @@ static bool make_room(struct orr__sim *sim, struct orr__stream *stream) {
         return true;
     }
     uint32_t capacity = stream->capacity ? 2 * stream->capacity : RING_FIRST;
-    struct orr__sim_command *ring = orr_memory_resize(sim->memory, NULL, capacity * sizeof *ring);
+    struct orr__sim_command *ring = orr_memory_alloc_lines(sim->memory, capacity * sizeof *ring);
     if (!ring) {
         return false;
     }
     for (uint32_t i = 0; i < stream->count; i++) {
         ring[i] = stream->ring[(stream->head + i) & (stream->capacity - 1)];
     }
-    orr_memory_free(sim->memory, stream->ring);
+    orr_memory_free_lines(sim->memory, stream->ring);
     stream->ring = ring;
     stream->head = 0;
     stream->capacity = capacity;
@@ -186,45 +187,93 @@ static struct orr__sim_command *next_slot(struct orr__stream *stream) {
     return &stream->ring[(stream->head + stream->count) & (stream->capacity - 1)];
 }
 
-/* Keeps the points that have not retired yet. */
+static bool matters(const struct orr__sim *sim, struct orr_point point) {
+    const struct orr__stream *producer = sim->streams[point.stream];
+    assert(point.stream < sim->stream_count && point.seq <= producer->submitted);
+    return producer->retired < point.seq || producer->failed;
+}
+
+/* Keeps the points that have not retired yet, or may be failed ones. */
 static bool keep_waits(struct orr__sim *sim, struct orr__sim_command *slot,
                        const struct orr_point *waits, uint32_t wait_count) {
-    slot->wait_count = slot->waits_done = 0;
-    slot->more_waits = NULL;
-    if (wait_count > ORR__WAITS_INLINE) {
-        slot->more_waits = orr_memory_alloc(sim->memory, wait_count * sizeof *waits);
-        if (!slot->more_waits) {
-            return false;
-        }
-    }
-    struct orr_point *kept = slot->more_waits ? slot->more_waits : slot->waits;
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < wait_count; i++) {
-        const struct orr__stream *producer = sim->streams[waits[i].stream];
-        assert(waits[i].stream < sim->stream_count && waits[i].seq <= producer->submitted);
-        if (producer->retired < waits[i].seq || producer->failed) {
-            kept[slot->wait_count++] = waits[i];
+        if (matters(sim, waits[i])) {
+            slot->wait_stream = waits[i].stream;
+            slot->wait_seq = waits[i].seq;
+            kept++;
         }
     }
+    slot->bits = kept == 1 ? ORR__SLOT_WAITS : 0;
+    if (kept <= 1) {
+        return true;
+    }
+    slot->list =
+        orr_memory_alloc(sim->memory, sizeof *slot->list + kept * sizeof *slot->list->points);
+    if (!slot->list) {
+        return false;
+    }
+    for (uint32_t i = 0; i < wait_count; i++) {
+        if (matters(sim, waits[i])) {
+            slot->list->points[slot->list->count++] = waits[i];
+        }
+    }
+    slot->bits = ORR__SLOT_LISTS;
     return true;
 }
 
-/* Appends a command whose room is made; nothing can fail any more. */
-static void append(struct orr__sim *sim, struct orr__stream *stream,
-                   const struct orr_command *command, struct orr__group *group,
+static void forget(struct orr__sim *sim, const struct orr__sim_command *slot) {
+    if (slot->bits & ORR__SLOT_LISTS) {
+        orr_memory_free(sim->memory, slot->list);
+    }
+    if (slot->bits & ORR__SLOT_COPIED) {
+        orr_memory_free(sim->memory, slot->command);
+    }
+}
+
+/* The part of an enqueue that may fail: puts the command, or a copy, and its waits into the next
+ * slot, whose room is made. */
+static bool keep(struct orr__sim *sim, struct orr__sim_command *slot,
+                 const struct orr_command *command, const struct orr_point *waits,
+                 uint32_t wait_count) {
+    if (!keep_waits(sim, slot, waits, wait_count)) {
+        return false;
+    }
+    slot->command = command->in_place;
+    if (slot->command) {
+        return true;
+    }
+    slot->command = orr_memory_resize(sim->memory, NULL, sizeof *command);
+    if (!slot->command) {
+        forget(sim, slot);
+        return false;
+    }
+    *slot->command = *command;
+    slot->bits |= ORR__SLOT_COPIED;
+    return true;
+}
+
+/* Appends a command that was kept; nothing can fail any more. */
+static void append(struct orr__sim *sim, struct orr__stream *stream, struct orr__group *group,
                    struct orr_point *out_point) {
     const struct orr_device_spec *spec = sim->devices[stream->device].spec;
     struct orr__sim_command *slot = next_slot(stream);
-    slot->command = *command;
-    slot->group = group;
-    struct orr_record_command *record = &slot->command.record;
-    stamp(sim, stream->device, &slot->command, call_ns(spec, command));
+    struct orr_command *command = slot->command;
+    struct orr_record_command *record = &command->record;
+    enum orr_command_kind kind = record->header.a;
+    stamp(sim, stream->device, command, call_ns(spec, command));
     record->seq = ++stream->submitted;
     record->device = stream->device;
     record->stream = stream->id;
     record->ready_ns = record->start_ns = record->finish_ns = ORR_TIME_NONE;
-    bool on_device = is_launch(record->header.a) && record->header.a != ORR_COMMAND_HOSTFN;
+    bool on_device = is_launch(kind) && kind != ORR_COMMAND_HOSTFN;
+    slot->kind = (uint8_t)kind;
+    slot->bits |= command->flags & ORR_COMMAND_GRAPH_NODE ? ORR__SLOT_NODE : 0;
+    slot->bits |= command->access_count ? ORR__SLOT_ACCESSES : 0;
+    slot->group = group;
+    slot->enqueued_ns = record->enqueued_ns;
     slot->eligible_ns = record->enqueued_ns + (on_device ? spec->launch_latency_ns : 0);
-    slot->work = group ? group->work : work_of(sim, stream->device, &slot->command);
+    slot->work = group ? group->work : work_of(sim, stream->device, command);
     *out_point = (struct orr_point){.stream = stream->id, .seq = record->seq, .cmd = record->id};
     if (stream->count++ == 0) {
         orr__engine_ready(sim, stream);
@@ -258,10 +307,10 @@ enum orr_status orr__sim_submit(struct orr_backend *backend, uint32_t id,
     if (stream->count >= stream->depth) {
         return full(stream, out_point);
     }
-    if (!make_room(sim, stream) || !keep_waits(sim, next_slot(stream), waits, wait_count)) {
+    if (!make_room(sim, stream) || !keep(sim, next_slot(stream), command, waits, wait_count)) {
         return no_memory(error);
     }
-    append(sim, stream, command, NULL, out_point);
+    append(sim, stream, NULL, out_point);
     orr__engine_drain(sim);
     return ORR_OK;
 }
@@ -314,20 +363,18 @@ static enum orr_status group_room(struct orr__sim *sim, const uint32_t *streams,
 
 /* One call enqueues all members: the others share the first one's interval. Dispatch hosts each
  * make a call of their own. */
-static void append_members(struct orr__sim *sim, const uint32_t *streams,
-                           const struct orr_command *commands, struct orr__group *group,
+static void append_members(struct orr__sim *sim, const uint32_t *streams, struct orr__group *group,
                            struct orr_point *out_points) {
     int64_t enqueue_ns = ORR_TIME_NONE;
     for (uint32_t i = 0; i < group->count; i++) {
         struct orr__stream *stream = sim->streams[streams[i]];
-        struct orr_command command = commands[i];
+        struct orr_command *command = next_slot(stream)->command;
         if (i > 0 && sim->runner == ORR_RUNNER_INLINE) {
-            command.record.enqueue_ns = enqueue_ns;
-            command.submit_ns = 0;
+            command->record.enqueue_ns = enqueue_ns;
+            command->submit_ns = 0;
         }
-        struct orr__sim_command *slot = next_slot(stream);
-        append(sim, stream, &command, group, &out_points[i]);
-        enqueue_ns = slot->command.record.enqueue_ns;
+        append(sim, stream, group, &out_points[i]);
+        enqueue_ns = command->record.enqueue_ns;
     }
 }
 
@@ -346,19 +393,19 @@ enum orr_status orr__sim_submit_group(struct orr_backend *backend, const uint32_
     uint32_t kept = 0;
     struct orr__group *group = group_create(sim, streams, commands, count);
     while (group && kept < count &&
-           keep_waits(sim, next_slot(sim->streams[streams[kept]]), waits, wait_count)) {
+           keep(sim, next_slot(sim->streams[streams[kept]]), &commands[kept], waits, wait_count)) {
         kept++;
     }
     if (kept < count) {
         while (kept > 0) {
-            orr_memory_free(sim->memory, next_slot(sim->streams[streams[--kept]])->more_waits);
+            forget(sim, next_slot(sim->streams[streams[--kept]]));
         }
         if (group) {
             orr__group_free(sim, group);
         }
         return no_memory(error);
     }
-    append_members(sim, streams, commands, group, out_points);
+    append_members(sim, streams, group, out_points);
     orr__engine_drain(sim);
     return ORR_OK;
 }
