@@ -21,8 +21,8 @@ struct play {
     size_t printed_length;
 };
 
-/* Devices of 16 GB and round figures, defaults for the rest; the test may change config, fixture.config
- * and fixture.specs before play_run. */
+/* Devices of 16 GB and round figures, defaults for the rest; the test may change config,
+ * fixture.config and fixture.specs before play_run. */
 void play_prepare(struct play *play, const char *text, uint32_t device_count);
 /* Compiles, runs and finishes; status and error say how it ended. */
 void play_run(struct play *play);
@@ -35,7 +35,8 @@ void play_end(struct play *play);
 void expect_printed(const char *text, const char *wanted);
 void expect_printed_on(uint32_t device_count, const char *text, const char *wanted);
 
-/* Plays a text on two devices and asserts that it ends with ORR_INVALID and exactly this message. */
+/* Plays a text on two devices and asserts that it ends with ORR_INVALID and exactly this
+ * message. */
 void expect_failure(const char *text, const char *message);
 
 #endif

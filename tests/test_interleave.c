@@ -11,8 +11,8 @@
  * happens before the other.
  *   - Race-free: all extensions must agree, and the backend's memory must equal them (sim and cpu).
  *   - Racy (sim only; on threads it is undefined behaviour): either nothing was poisoned, and the
- *     memory is one of the legal results; or something was, and then an operation of a race is among
- *     it, and every other poisoned operation read what a poisoned one wrote. */
+ *     memory is one of the legal results; or something was, and then an operation of a race is
+ *     among it, and every other poisoned operation read what a poisoned one wrote. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1074,8 +1074,8 @@ static void a_blocked_or_full_group_is_as_if_it_was_not_called(void **state) {
     fixture_close(&f);
 }
 
-/* The host runs ahead: a block is handed out again while its first owner's kernel is still queued. That
- * kernel gets its numbers, and whoever reads the new buffer before writing it gets poison. */
+/* The host runs ahead: a block is handed out again while its first owner's kernel is still queued.
+ * That kernel gets its numbers, and whoever reads the new buffer before writing it gets poison. */
 static void a_block_reused_under_queued_work_is_undefined_for_its_new_owner(void **state) {
     (void)state;
     struct fixture f;
