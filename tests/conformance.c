@@ -151,6 +151,7 @@ static enum orr_status job_run(const struct orr_command *command, struct orr_err
         return orr_error_set(error, ORR_DEVICE_FAILED, "job %llu broke",
                              (unsigned long long)job->id);
     case JOB_FAIL_MUTE: return ORR_DEVICE_FAILED;
+    case JOB_TALK: (void)orr_error_set(error, ORR_INVALID, "idle talk"); break;
     }
     return ORR_OK;
 }

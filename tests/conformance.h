@@ -67,12 +67,13 @@ extern const struct conformance_case conformance_collective_cases[]; /* groups *
 /* What a kernel of the suite does, on cells of int64. */
 enum job_kind {
     JOB_NOTHING,
-    JOB_STORE,    /* *to = value */
-    JOB_COPY,     /* *to = *from */
-    JOB_MIX,      /* *to = *to * 3 + value, so that the order of two shows */
-    JOB_CHECK,    /* the job's `seen` = *from */
-    JOB_FAIL,     /* fails with a text of its own, "job N broke" */
-    JOB_FAIL_MUTE /* fails without a text */
+    JOB_STORE,     /* *to = value */
+    JOB_COPY,      /* *to = *from */
+    JOB_MIX,       /* *to = *to * 3 + value, so that the order of two shows */
+    JOB_CHECK,     /* the job's `seen` = *from */
+    JOB_FAIL,      /* fails with a text of its own, "job N broke" */
+    JOB_FAIL_MUTE, /* fails without a text */
+    JOB_TALK       /* leaves a text, but does not fail */
 };
 
 struct job {

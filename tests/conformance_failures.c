@@ -160,6 +160,20 @@ static void a_failure_without_a_text_gets_one(struct fixture *f) {
     conformance_close(f);
 }
 
+static void a_text_without_a_failure_is_no_failure(struct fixture *f) {
+    conformance_open(f, 1);
+    uint32_t s = conformance_stream(f, 0);
+    char cause[ORR_ERROR_TEXT_MAX];
+    struct orr_point talk = conformance_submit(f, s, conformance_job(f, JOB_TALK), NULL, 0);
+    conformance_wait(f, talk);
+    check_end(f, talk, ORR_COMMAND_STATUS_OK, NULL);
+    check_fail_of(f, s, NULL);
+    struct orr_point broken = breaks(f, s, cause, NULL, 0);
+    conformance_wait(f, broken);
+    check_end(f, broken, ORR_COMMAND_STATUS_FAILED, cause);
+    conformance_close(f);
+}
+
 static void a_wait_and_a_record_pass_a_failure_on(struct fixture *f) {
     conformance_open(f, 2);
     uint32_t a = conformance_stream(f, 0), b = conformance_stream(f, 1);
@@ -293,6 +307,7 @@ const struct conformance_case conformance_failure_cases[] = {
     CASE(a_point_from_before_the_failure_is_a_good_one),
     CASE(a_second_failure_does_not_replace_the_first),
     CASE(a_failure_without_a_text_gets_one),
+    CASE(a_text_without_a_failure_is_no_failure),
     CASE(a_wait_and_a_record_pass_a_failure_on),
     CASE(a_failed_host_access_says_why),
     CASE(any_allocation_may_fail),
