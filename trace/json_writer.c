@@ -51,8 +51,8 @@ static inline char *put_eight(char *at, uint32_t value) {
     return at + sizeof digits;
 }
 
-/* Without leading zeros; writes 8 bytes whatever the number of digits. The number of digits is found
- * by branches, which are predicted: computed, it would hold up all that is written behind. */
+/* Without leading zeros; writes 8 bytes whatever the number of digits, which is found by branches,
+ * because they are predicted: computed, it would hold up all that is written behind. */
 static inline char *put_up_to_eight(char *at, uint32_t value) {
     uint64_t digits = eight_digits(value) | ascii_zeros;
     unsigned zeros = 0;
