@@ -196,8 +196,8 @@ static bool is_drawn(const struct orr_timeline *timeline,
            orr__device_index(timeline, counter->device) != ORR__NO_INDEX;
 }
 
-/* Keeps, of the points in export->keys[0, count), sorted by series and time, the last of each moment
- * where it differs from the value before. Returns how many. */
+/* Keeps, of the points in export->keys[0, count), sorted by series and time, the last of each
+ * moment where it differs from the value before. Returns how many. */
 static size_t keep_changes(struct orr__export *export, size_t count) {
     struct orr__sort_key *keys = export->keys;
     const struct orr_timeline_counter *counters = export->timeline->counters;
