@@ -35,7 +35,8 @@
  * Sleeping: a worker, dispatcher or waiting host spins for at most 10 us before it sleeps, and
  * never more of them at once than there are processors less one (waking a sleeper takes 20 us).
  *
- * Kernels should not start threads of their own: OpenBLAS must run single-threaded.
+ * Kernels should not start threads of their own: whoever owns the process makes OpenBLAS run in the
+ * calling thread, by orr_gemm_single_thread of runtime/operators/gemm.h.
  *
  * Threads: verbs from one thread, as every backend. `run` is called from worker threads. */
 #ifndef ORR_RUNTIME_CPU_CPU_H
