@@ -263,10 +263,10 @@ static void a_wait_for_a_command_of_long_ago_does_not_count_as_late(void **state
     struct fixture f;
     open_with(&f, 8, ORR_RUNNER_INLINE);
     uint32_t a = stream(&f, 0), b = stream(&f, 0), c = stream(&f, 0);
+    atomic_store(&f.wanted, 2);
     struct orr_point opened = submit(&f, c, until_gate, NULL, 0);
     struct orr_point early = submit(&f, a, nothing, &opened, 1);
     struct orr_point held = submit(&f, b, meet, NULL, 0); /* until the other one meets it */
-    atomic_store(&f.wanted, 2);
     struct orr_point waited = submit(&f, b, nothing, &early, 1);
     atomic_store(&f.gate, 1);
     for (int i = 0; i < 3000; i++)
