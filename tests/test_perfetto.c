@@ -695,6 +695,61 @@ static void every_check_can_fail(void **state) {
     assert_runs(command);
 }
 
+static const char scenario[] = "local a, b = orrery.device(0), orrery.device(1)\n"
+                               "local s, c = a:stream('compute'), b:stream('communicate')\n"
+                               "local x, y = a:alloc(1 << 20, 'x'), b:alloc(1 << 20, 'y')\n"
+                               "for i = 1, 5 do\n"
+                               "    s:kernel{ name = 'produce', writes = {x}, ns = 10000 }\n"
+                               "    local e = s:record()\n"
+                               "    c:wait(e)\n"
+                               "    c:kernel{ name = 'consume', writes = {y}, ns = 7000 }\n"
+                               "    if i == 3 then b:sync() end\n"
+                               "end\n"
+                               "a:sync()\n"
+                               "b:sync()\n";
+
+/* The command under test, or skip. */
+static const char *need_command(void) {
+    const char *command = getenv("ORRERY");
+    if (!command || access(command, X_OK) != 0) {
+        command = "build/release/orrery";
+    }
+    if (access(command, X_OK) != 0) {
+        print_message("skip: the command is not built\n");
+        skip();
+    }
+    return command;
+}
+
+/* Runs, exports twice and compressed, and analyses; checks the file against both. */
+static void check_a_run(struct fixture_files *files, const char *devices) {
+    static char command[8 * PATH_MAX];
+    char lua[PATH_MAX];
+    const char *orrery = need_command();
+    need_python();
+    trace_write_file(trace_path(lua, files->folder, "scenario.lua"), scenario, sizeof scenario - 1);
+    snprintf(command, sizeof command,
+             "set -e; d=%s; o='%s'; { $o run $d/scenario.lua --devices '%s' -o $d/run.db; "
+             "$o export $d/run.db -o $d/run.json; $o export $d/run.db -o $d/again.json; "
+             "$o export $d/run.db -o $d/run.json.gz; $o analyze $d/run.db --json >$d/analysis; "
+             "python3 -B tests/check_perfetto.py $d/run.json --db $d/run.db --analysis $d/analysis "
+             "--again $d/again.json --gz $d/run.json.gz; } 2>&1",
+             files->folder, orrery, devices);
+    assert_runs(command);
+    char *text = read_text(files->json);
+    assert_true(count_of(text, "\"name\":\"event") > 0);
+    assert_true(count_of(text, "\"cat\":\"phase\"") > 0);
+    free(text);
+}
+
+static void a_simulated_run_passes_the_strict_checker(void **state) {
+    check_a_run(*state, "sim:h100*2");
+}
+
+static void a_run_on_threads_passes_the_strict_checker(void **state) {
+    check_a_run(*state, "cpu*2");
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void) {
@@ -726,6 +781,8 @@ int main(void) {
         CASE(missing_memory_is_reported_wherever_it_happens),
         CASE(random_timelines_pass_the_strict_checker),
         CASE(every_check_can_fail),
+        CASE(a_simulated_run_passes_the_strict_checker),
+        CASE(a_run_on_threads_passes_the_strict_checker),
     };
     return cmocka_run_group_tests_name("perfetto", tests, NULL, NULL);
 }
