@@ -20,7 +20,8 @@
  *  4. A failed command poisons its stream: later commands, and whoever awaits a point of it, end as
  *     SKIPPED with the first cause kept. Points retire all the same, so nothing hangs.
  *  5. Every command is handed back exactly once through `retire`, on the host thread, within a call
- *     to submit, submit_group, query, wait, poll or close; commands of one stream in order.
+ *     to submit, submit_group, query, wait, poll or close; commands of one stream in order, and
+ *     none before what it waited for.
  *  6. Points of streams and memory ids are never reused while the backend is open.
  *
  * Threads: all verbs are called from one thread, the one that opened the backend. */

@@ -127,10 +127,10 @@ static int64_t look_at_head(struct orr__sim *sim, struct orr__stream *stream,
                             struct orr__sim_command *head) {
     int64_t start_ns = start_of(sim, stream, head);
     int64_t ready_ns = latest(latest(head->enqueued_ns, stream->tail_ns), sim->now_ns);
-    stream->ready_ns = ready_ns < start_ns ? ready_ns : start_ns;
     if (stream->start_ns == ORR_TIME_NONE) {
         stream->start_ns = start_ns;
     }
+    stream->ready_ns = ready_ns < stream->start_ns ? ready_ns : stream->start_ns;
     stream->skipped = stream->failed;
     if (stream->failed) {
         head->work = (struct orr__work){0};
