@@ -20,7 +20,7 @@
 
 enum { ROUNDS = 7, DEVICES = 8, STREAMS = 3, NAMES = 4 };
 
-static void fail(const char *what) {
+static _Noreturn void fail(const char *what) {
     fprintf(stderr, "bench_json: %s\n", what);
     exit(1);
 }
