@@ -92,8 +92,8 @@ static bool has_suffix(const char *text, const char *suffix) {
     return length >= wanted && strcmp(text + length - wanted, suffix) == 0;
 }
 
-/* No name, mtime 0, and "unknown" for the operating system, so that it does not show either. Level 3
- * makes a tenth of an export's size at twice the speed of zlib's default, which makes a twelfth
+/* No name, mtime 0, and "unknown" for the operating system, so that it does not show either. Level
+ * 3 makes a tenth of an export's size at twice the speed of zlib's default, which makes a twelfth
  * (measured on 92 MB of events). */
 static enum orr_status zip_start(struct orr_output *output) {
     output->zipped = orr_memory_alloc(output->memory, GZIP_BUFFER);
