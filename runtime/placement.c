@@ -67,7 +67,7 @@ struct orr_layout orr_layout_replicated(struct orr_mesh *mesh) {
     return (struct orr_layout){.mesh = mesh};
 }
 
-static bool same(struct orr_placement a, struct orr_placement b) {
+bool orr_placement_equal(struct orr_placement a, struct orr_placement b) {
     return a.kind == b.kind && (a.kind != ORR_SHARD || a.dim == b.dim) &&
            (a.kind != ORR_PARTIAL || a.reduction == b.reduction);
 }
@@ -77,7 +77,7 @@ bool orr_layout_equal(const struct orr_layout *a, const struct orr_layout *b) {
         return false;
     }
     for (int i = 0; i < a->mesh->axis_count; i++) {
-        if (!same(a->axes[i], b->axes[i])) {
+        if (!orr_placement_equal(a->axes[i], b->axes[i])) {
             return false;
         }
     }

@@ -39,8 +39,12 @@ enum orr_status orr_placement_parse(const char *text, struct orr_placement *out_
 /* "S(0)" for one axis, "[S(0), R]" for several; returns `buffer` (ORR_PLACEMENT_TEXT_MAX bytes). */
 const char *orr_layout_text(const struct orr_layout *layout, char *buffer);
 
+/* Equal in what counts for their kind. */
+bool orr_placement_equal(struct orr_placement a, struct orr_placement b);
+
 /* All axes replicated. */
 struct orr_layout orr_layout_replicated(struct orr_mesh *mesh);
+/* The same mesh, and equal placements along each axis. */
 bool orr_layout_equal(const struct orr_layout *a, const struct orr_layout *b);
 
 /* ORR_INVALID for a shard of a dimension that the shape doesn't have. */

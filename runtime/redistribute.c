@@ -1,4 +1,8 @@
-/* Redistribution along one mesh axis at a time, by collectives on the communicate streams. */
+/* Redistribution along one mesh axis at a time, by collectives on the communicate streams.
+ *
+ * Cuts of one dimension are nested, the outer axis' first: of 8 rows over a 2 x 2 mesh with
+ * [S(0), S(0)], rank (0, 1) has rows 2 and 3, and those are no part of what it has with [R, S(0)].
+ * So an axis may start or stop to cut a dimension only while no inner axis cuts it. */
 #include <assert.h>
 #include <string.h>
 
@@ -19,6 +23,18 @@ static struct orr_shape piece(const struct orr_tensor *tensor, uint32_t rank) {
 static uint64_t piece_count(const struct orr_tensor *tensor, uint32_t rank) {
     struct orr_shape shape = piece(tensor, rank);
     return (uint64_t)orr_shape_count(&shape);
+}
+
+/* Does the axis cut every rank's piece of `whole` into equal parts? */
+static bool is_even(const struct orr_tensor *cut, const struct orr_tensor *whole, int axis) {
+    const struct orr_mesh *mesh = cut->layout.mesh;
+    uint64_t parts = (uint64_t)mesh->dims[axis];
+    for (uint32_t rank = 0; rank < mesh->size; rank++) {
+        if (piece_count(cut, rank) * parts != piece_count(whole, rank)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The collective of one group of ranks along the axis. */
@@ -53,9 +69,10 @@ static enum orr_status group_collective(const struct step *step, uint32_t first_
     return status;
 }
 
-/* Runs the collective in every group along the axis. */
+/* Runs the collective in every group along the axis. Its count is that of the pieces of `counted`,
+ * which are equal within a group but, if another axis cuts unevenly, not between groups. */
 static enum orr_status collective(const struct step *step, enum orr_collective_kind kind,
-                                  uint64_t count, const char *name) {
+                                  const struct orr_tensor *counted, const char *name) {
     const struct orr_memory *memory = step->runtime->memory;
     struct orr_mesh *mesh = step->source->layout.mesh;
     uint32_t n = (uint32_t)mesh->dims[step->axis];
@@ -66,7 +83,8 @@ static enum orr_status collective(const struct step *step, enum orr_collective_k
         streams && pieces && points ? ORR_OK : orr__runtime_no_memory(step->runtime);
     for (uint32_t rank = 0; status == ORR_OK && rank < mesh->size; rank++) {
         if (orr_mesh_coordinate(mesh, rank, step->axis) == 0) {
-            status = group_collective(step, rank, kind, count, name, streams, pieces, points);
+            status = group_collective(step, rank, kind, piece_count(counted, rank), name, streams,
+                                      pieces, points);
         }
     }
     orr_memory_free(memory, streams);
@@ -97,7 +115,7 @@ static void release_cut(void *work) {
     orr_memory_free(cut->memory, cut);
 }
 
-/* Enqueues a cut on a stream: reads `read_bytes` worth of `from` and writes `to`. */
+/* Enqueues a cut on a stream: it reads `from` and writes `to`. */
 static enum orr_status enqueue_cut(const struct step *step, struct orr_stream *stream,
                                    struct cut model, struct orr_range from, struct orr_range to,
                                    const char *name, struct orr_point *out_point) {
@@ -162,12 +180,14 @@ static enum orr_status slice_locally(const struct step *step, int dim) {
         struct orr__blob *out = &step->target->storage->blobs[rank];
         struct orr_stream *stream =
             orr_device_stream(step->runtime, mesh->devices[rank], ORR_STREAM_COMPUTE);
-        enum orr_status status = stream ? orr__blob_use(in, stream) : ORR_NO_MEMORY;
-        if (status != ORR_OK || orr_shape_count(&to) == 0) {
-            if (status != ORR_OK) {
-                return status;
-            }
+        if (orr_shape_count(&to) == 0) {
             continue;
+        }
+        assert(starts_to[dim] >= starts_from[dim] &&
+               starts_to[dim] + to.dims[dim] <= starts_from[dim] + from.dims[dim]);
+        enum orr_status status = stream ? orr__blob_use(in, stream) : ORR_NO_MEMORY;
+        if (status != ORR_OK) {
+            return status;
         }
         struct cut model = {.to = out->buffer->data,
                             .from = in->buffer->data ? (char *)in->buffer->data + skip : NULL,
@@ -200,6 +220,9 @@ static enum orr_status interleave(const struct step *step, struct orr_tensor *ga
         uint64_t inner = inner_bytes(&part, dim, element);
         uint64_t width = (uint64_t)part.dims[dim] * inner;
         uint64_t part_bytes = (uint64_t)orr_shape_count(&part) * element;
+        if (part_bytes == 0) {
+            continue;
+        }
         struct orr__blob *in = &gathered->storage->blobs[rank];
         struct orr__blob *out = &step->target->storage->blobs[rank];
         struct orr_stream *stream =
@@ -228,17 +251,11 @@ static enum orr_status interleave(const struct step *step, struct orr_tensor *ga
     return ORR_OK;
 }
 
-static bool even(const struct orr_tensor *tensor, int axis) {
-    int dim = tensor->layout.axes[axis].dim;
-    return tensor->info.shape.dims[dim] % tensor->layout.mesh->dims[axis] == 0;
-}
-
 static enum orr_status all_gather(const struct step *step) {
     int dim = step->source->layout.axes[step->axis].dim;
     struct orr_shape part = piece(step->source, 0);
-    uint64_t count = piece_count(step->source, 0);
-    if (outer_rows(&part, dim) == 1) {
-        return collective(step, ORR_COLLECTIVE_ALL_GATHER, count, "all_gather");
+    if (outer_rows(&part, dim) == 1) { /* rank 0 has the most of them */
+        return collective(step, ORR_COLLECTIVE_ALL_GATHER, step->source, "all_gather");
     }
     struct orr_tensor *gathered =
         orr__tensor_new(step->runtime, &step->target->info, &step->target->layout);
@@ -249,7 +266,7 @@ static enum orr_status all_gather(const struct step *step) {
     first.target = gathered;
     enum orr_status status = orr__tensor_allocate(gathered, ORR_STREAM_COMMUNICATE, "all_gather");
     if (status == ORR_OK) {
-        status = collective(&first, ORR_COLLECTIVE_ALL_GATHER, count, "all_gather");
+        status = collective(&first, ORR_COLLECTIVE_ALL_GATHER, step->source, "all_gather");
     }
     if (status == ORR_OK) {
         status = interleave(step, gathered, dim);
@@ -258,14 +275,14 @@ static enum orr_status all_gather(const struct step *step) {
     return status;
 }
 
-static enum orr_status refuse(const struct step *step) {
-    char from[ORR_PLACEMENT_TEXT_MAX], to[ORR_PLACEMENT_TEXT_MAX];
-    return orr__runtime_fail(
-        step->runtime, ORR_UNSUPPORTED,
-        "redistribute from %s to %s along axis '%s': expected P to R, S(d) to R, "
-        "P to S(0) or R to S(d), with even shards and sums",
-        orr_layout_text(&step->source->layout, from), orr_layout_text(&step->target->layout, to),
-        step->source->layout.mesh->names[step->axis]);
+static enum orr_status refuse(struct orr_runtime *runtime, const struct orr_layout *from,
+                              const struct orr_layout *to, int axis) {
+    char from_text[ORR_PLACEMENT_TEXT_MAX], to_text[ORR_PLACEMENT_TEXT_MAX];
+    return orr__runtime_fail(runtime, ORR_UNSUPPORTED,
+                             "redistribute from %s to %s along axis '%s': expected P to R, S(d) to "
+                             "R, P to S(0) or R to S(d), with even shards and sums",
+                             orr_layout_text(from, from_text), orr_layout_text(to, to_text),
+                             from->mesh->names[axis]);
 }
 
 static enum orr_status run_step(struct step *step) {
@@ -277,18 +294,20 @@ static enum orr_status run_step(struct step *step) {
     struct orr_cost none = {0};
     step->op = orr__op_record(step->runtime, name, "collective", none, &step->target->info, 0);
     if (sums && to.kind == ORR_REPLICATE) {
-        return collective(step, ORR_COLLECTIVE_ALL_REDUCE, piece_count(step->source, 0), name);
+        return collective(step, ORR_COLLECTIVE_ALL_REDUCE, step->source, name);
     }
-    if (sums && to.kind == ORR_SHARD && to.dim == 0 && even(step->target, step->axis)) {
-        return collective(step, ORR_COLLECTIVE_REDUCE_SCATTER, piece_count(step->target, 0), name);
+    if (sums && to.kind == ORR_SHARD && to.dim == 0 &&
+        is_even(step->target, step->source, step->axis)) {
+        return collective(step, ORR_COLLECTIVE_REDUCE_SCATTER, step->target, name);
     }
-    if (from.kind == ORR_SHARD && to.kind == ORR_REPLICATE && even(step->source, step->axis)) {
+    if (from.kind == ORR_SHARD && to.kind == ORR_REPLICATE &&
+        is_even(step->source, step->target, step->axis)) {
         return all_gather(step);
     }
     if (from.kind == ORR_REPLICATE && to.kind == ORR_SHARD) {
         return slice_locally(step, to.dim);
     }
-    return refuse(step);
+    return refuse(step->runtime, &step->source->layout, &step->target->layout, step->axis);
 }
 
 static bool is_supported(struct orr_placement from, struct orr_placement to) {
@@ -310,11 +329,8 @@ static enum orr_status change_axis(struct orr_tensor *source, int axis, struct o
         .runtime = source->runtime, .source = source, .target = target, .axis = axis};
     orr__runtime_operator_begin(source->runtime, layout.mesh->devices[0], -1);
     bool on_compute = source->layout.axes[axis].kind == ORR_REPLICATE;
-    enum orr_status status = is_supported(source->layout.axes[axis], to) ? ORR_OK : refuse(&step);
-    if (status == ORR_OK) {
-        status = orr__tensor_allocate(
-            target, on_compute ? ORR_STREAM_COMPUTE : ORR_STREAM_COMMUNICATE, "redistribute");
-    }
+    enum orr_status status = orr__tensor_allocate(
+        target, on_compute ? ORR_STREAM_COMPUTE : ORR_STREAM_COMMUNICATE, "redistribute");
     if (status == ORR_OK) {
         status = run_step(&step);
     }
@@ -327,14 +343,64 @@ static enum orr_status change_axis(struct orr_tensor *source, int axis, struct o
     return ORR_OK;
 }
 
-static bool placements_equal(struct orr_placement a, struct orr_placement b) {
-    return a.kind == b.kind && (a.kind != ORR_SHARD || a.dim == b.dim) &&
-           (a.kind != ORR_PARTIAL || a.reduction == b.reduction);
+/* ORR_UNSUPPORTED before anything is done for a change along some axis that no step makes. */
+static enum orr_status check_changes(struct orr_runtime *runtime, const struct orr_layout *from,
+                                     const struct orr_layout *to) {
+    for (int axis = 0; axis < to->mesh->axis_count; axis++) {
+        if (!orr_placement_equal(from->axes[axis], to->axes[axis]) &&
+            !is_supported(from->axes[axis], to->axes[axis])) {
+            return refuse(runtime, from, to, axis);
+        }
+    }
+    return ORR_OK;
+}
+
+static bool is_shard(struct orr_placement placement, int dim) {
+    return placement.kind == ORR_SHARD && placement.dim == dim;
+}
+
+/* Is an axis outside of `axis` still to start or stop to cut `dim`? */
+static bool outer_cut_changes(const struct orr_layout *now, const struct orr_layout *to, int axis,
+                              int dim) {
+    for (int outer = 0; outer < axis; outer++) {
+        if (is_shard(now->axes[outer], dim) != is_shard(to->axes[outer], dim)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What an axis becomes in the first pass, which goes from the innermost axis outwards: pieces become
+ * whole and partial ones sums, but for those that a cut further out would part again. */
+static struct orr_placement first_placement(const struct orr_layout *now,
+                                            const struct orr_layout *to, int axis) {
+    struct orr_placement from = now->axes[axis], wanted = to->axes[axis];
+    const struct orr_placement whole = {.kind = ORR_REPLICATE};
+    if (from.kind == ORR_SHARD && outer_cut_changes(now, to, axis, from.dim)) {
+        return whole;
+    }
+    bool early = wanted.kind == ORR_SHARD && outer_cut_changes(now, to, axis, wanted.dim);
+    return from.kind == ORR_REPLICATE || early ? from : wanted;
+}
+
+/* Changes one axis of *now, unless it has that placement already. */
+static enum orr_status advance(struct orr_tensor **now, int axis, struct orr_placement to) {
+    if (orr_placement_equal((*now)->layout.axes[axis], to)) {
+        return ORR_OK;
+    }
+    struct orr_tensor *next = NULL;
+    enum orr_status status = change_axis(*now, axis, to, &next);
+    if (status == ORR_OK) {
+        orr__tensor_release(*now);
+        *now = next;
+    }
+    return status;
 }
 
 enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                         struct orr_tensor **out_tensor) {
     struct orr_runtime *runtime = tensor->runtime;
+    int axis_count = layout->mesh->axis_count;
     *out_tensor = NULL;
     orr_error_clear(&runtime->error);
     if (layout->mesh != tensor->layout.mesh) {
@@ -342,25 +408,17 @@ enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct 
     }
     enum orr_status status = orr_layout_check(layout, &tensor->info.shape, &runtime->error);
     if (status == ORR_OK) {
+        status = check_changes(runtime, &tensor->layout, layout);
+    }
+    if (status == ORR_OK) {
         status = orr__region_flush(runtime, false);
     }
-    struct orr_tensor *now = tensor;
-    now->references++;
-    /* Gather what is to be whole before cutting anything, the innermost axis first. */
-    for (int pass = 0; pass < 2 && status == ORR_OK; pass++) {
-        for (int axis = layout->mesh->axis_count - 1; axis >= 0 && status == ORR_OK; axis--) {
-            bool cuts = now->layout.axes[axis].kind == ORR_REPLICATE;
-            if (placements_equal(now->layout.axes[axis], layout->axes[axis]) ||
-                cuts != (pass == 1)) {
-                continue;
-            }
-            struct orr_tensor *next = NULL;
-            status = change_axis(now, axis, layout->axes[axis], &next);
-            if (status == ORR_OK) {
-                orr__tensor_release(now);
-                now = next;
-            }
-        }
+    struct orr_tensor *now = orr_tensor_retain(tensor);
+    for (int axis = axis_count - 1; axis >= 0 && status == ORR_OK; axis--) {
+        status = advance(&now, axis, first_placement(&now->layout, layout, axis));
+    }
+    for (int axis = 0; axis < axis_count && status == ORR_OK; axis++) { /* the outer cuts first */
+        status = advance(&now, axis, layout->axes[axis]);
     }
     if (status != ORR_OK) {
         orr__tensor_release(now);

@@ -52,10 +52,10 @@ enum orr_status orr_tensor_from_host(struct orr_runtime *runtime,
 
 /* The same tensor with other placements on the same mesh, by collectives on the communicate
  * streams:
- *     P -> R all-reduce    S(d) -> R all-gather    P -> S(d) reduce-scatter    R -> S(d) local
- *     slice
- * one mesh axis at a time. ORR_UNSUPPORTED for the others (S(a) -> S(b), R -> P) and for uneven
- * shards. */
+ *     P -> R all-reduce    S(d) -> R all-gather    P -> S(0) reduce-scatter    R -> S(d) a slice
+ * one mesh axis at a time; where two axes cut one dimension, the inner one is gathered before the
+ * outer one changes, and cut again. ORR_UNSUPPORTED for the others (S(a) -> S(b), R -> P, other
+ * reductions than sums) and for gathering or scattering uneven shards. */
 enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                         struct orr_tensor **out_tensor) ORR_MUST_CHECK;
 
