@@ -71,10 +71,9 @@ enum orr_status orr_tensor_future(struct orr_tensor *tensor, struct orr_future *
     if (status != ORR_OK) {
         return status;
     }
-    if (!tensor->storage) {
-        return orr__runtime_fail(runtime, ORR_INVALID,
-                                 "the tensor was made inside a region and not returned from it, so "
-                                 "it was never kept in memory");
+    status = orr__tensor_check_kept(tensor, "future");
+    if (status != ORR_OK) {
+        return status;
     }
     uint32_t size = tensor->layout.mesh->size;
     struct orr_future *future = orr_memory_alloc(runtime->memory, sizeof *future);

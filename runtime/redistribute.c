@@ -410,8 +410,12 @@ enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct 
     if (status == ORR_OK) {
         status = check_changes(runtime, &tensor->layout, layout);
     }
-    if (status == ORR_OK) {
+    bool changes = !orr_layout_equal(&tensor->layout, layout);
+    if (status == ORR_OK && changes) {
         status = orr__region_flush(runtime, false);
+    }
+    if (status == ORR_OK && changes) {
+        status = orr__tensor_check_kept(tensor, "redistribute");
     }
     struct orr_tensor *now = orr_tensor_retain(tensor);
     for (int axis = axis_count - 1; axis >= 0 && status == ORR_OK; axis--) {

@@ -115,6 +115,7 @@ static void drop_nodes(struct orr_region *region) {
         struct orr__stage *node = &region->nodes[i];
         for (int k = 0; k < node->op->outputs; k++) {
             node->outputs[k]->node = -1;
+            node->outputs[k]->dead |= !node->outputs[k]->storage; /* a tracing that failed */
         }
     }
     for (size_t i = 0; i < region->node_count; i++) {
@@ -330,11 +331,13 @@ enum orr_status orr__region_flush(struct orr_runtime *runtime, bool host_reads) 
         return ORR_OK;
     }
     enum orr_status status = flush(region, NULL, -1);
-    if (status == ORR_OK && host_reads && region->capture) {
+    if (status == ORR_OK && region->capture) {
         region->breaks++;
         orr_runtime_finding(runtime, "graph-break", "note", 0, 0, 0,
-                            "a host read inside a captured region breaks it in two",
-                            "read the value outside of the region");
+                            host_reads ? "a host read inside a captured region breaks it in two"
+                                       : "a redistribute inside a captured region breaks it in two",
+                            host_reads ? "read the value outside of the region"
+                                       : "redistribute outside of the region");
     }
     return status;
 }
@@ -613,6 +616,11 @@ enum orr_status orr_compiled_call(struct orr_compiled *compiled, struct orr_tens
         return orr__runtime_fail(runtime, ORR_INVALID,
                                  "'%s' is called inside another region; regions don't nest",
                                  compiled->name);
+    }
+    for (int i = 0; i < input_count; i++) {
+        if (orr__tensor_check_kept(inputs[i], compiled->name) != ORR_OK) {
+            return ORR_INVALID;
+        }
     }
     struct entry *match = NULL;
     for (size_t i = 0; i < compiled->entry_count && !match; i++) {

@@ -17,7 +17,8 @@
  *
  * A host read inside breaks the region in two: what came before is launched, the read happens, and
  * the rest becomes a region of its own. It is reported as finding "graph-break" with its site; such
- * a function is traced again by every call, because its host code must run.
+ * a function is traced again by every call, because its host code must run. A redistribute breaks it
+ * in the same way: its collectives are not part of a captured region.
  *
  * Fusion changes times, never numbers. Tracing itself costs the modelled host nothing.
  *
@@ -58,7 +59,7 @@ struct orr_compiled_counts {
     uint64_t captures;   /* traced and recorded */
     uint64_t replays;    /* launched again */
     uint64_t mismatches; /* captured again because a guard differed */
-    uint64_t breaks;     /* host reads inside */
+    uint64_t breaks;     /* host reads and redistributes inside */
 };
 struct orr_compiled_counts orr_compiled_counts(const struct orr_compiled *compiled);
 

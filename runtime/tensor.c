@@ -52,6 +52,16 @@ void orr__tensor_release(struct orr_tensor *tensor) {
     orr_memory_free(runtime->memory, tensor);
 }
 
+enum orr_status orr__tensor_check_kept(const struct orr_tensor *tensor, const char *who) {
+    if (tensor->storage) {
+        return ORR_OK;
+    }
+    return orr__runtime_fail(tensor->runtime, ORR_INVALID,
+                             "%s: the tensor was made inside a region and not returned from it, so "
+                             "it was never kept in memory",
+                             who);
+}
+
 void orr__tensor_drop_storage(struct orr_tensor *tensor) {
     storage_release(tensor->runtime, tensor->storage);
     tensor->storage = NULL;

@@ -40,6 +40,9 @@ void orr__tensor_release(struct orr_tensor *tensor);
 void orr__tensors_destroy(struct orr_runtime *runtime);
 void orr__futures_destroy(struct orr_runtime *runtime);
 void orr__compiled_destroy(struct orr_runtime *runtime);
+/* Outside of a region, or after its flush: ORR_INVALID for a tensor that has no memory. */
+enum orr_status orr__tensor_check_kept(const struct orr_tensor *tensor,
+                                       const char *who) ORR_MUST_CHECK;
 /* Its memory goes; the handle stays, dead. */
 void orr__tensor_drop_storage(struct orr_tensor *tensor);
 
@@ -105,8 +108,9 @@ enum orr_status orr__run_fused(struct orr_runtime *runtime, const struct orr_fus
 /* The open region takes the operator into its graph instead; defined by region.c. */
 enum orr_status orr__region_add(struct orr_runtime *runtime,
                                 const struct orr__stage *stage) ORR_MUST_CHECK;
-/* Runs what the open region has collected so far, because the host is about to look; nothing to do
- * without one. */
+/* Runs what the open region has collected so far, because the host is about to look or, if
+ * `host_reads` is false, to redistribute: a captured region breaks there. Nothing to do without
+ * one. */
 enum orr_status orr__region_flush(struct orr_runtime *runtime, bool host_reads) ORR_MUST_CHECK;
 
 #endif

@@ -257,6 +257,111 @@ static void a_host_read_inside_breaks_the_region_and_is_reported(void **state) {
     orr_runtime_destroy(&f.runtime);
 }
 
+static enum orr_status redistributes_inside(void *context, struct orr_tensor *const *inputs,
+                                            int count, struct orr_tensor **outputs, int max,
+                                            int *out_count) {
+    struct fixture *f = context;
+    (void)count;
+    (void)max;
+    struct orr_layout cut = *orr_tensor_layout(inputs[0]);
+    cut.axes[0] = (struct orr_placement){.kind = ORR_SHARD, .dim = 0};
+    struct orr_tensor *before = apply(f, "neg", inputs[0], NULL), *pieces;
+    must(f, orr_tensor_redistribute(before, &cut, &pieces));
+    outputs[0] = apply(f, "neg", pieces, NULL);
+    *out_count = 1;
+    orr_tensor_destroy(&before);
+    orr_tensor_destroy(&pieces);
+    return ORR_OK;
+}
+
+/* The collectives are no part of the program, so that it must not be replayed without them. */
+static void a_redistribute_inside_breaks_the_region_and_the_numbers_stay(void **state) {
+    (void)state;
+    struct fixture f;
+    open_devices(&f, 2, false);
+    const int64_t dims[2] = {8, 4};
+    struct orr_compiled *compiled;
+    must(&f, orr_compiled_create(f.runtime, "cuts", ORR_FUSION_OFF, true, &compiled));
+    for (int call = 0; call < 4; call++) {
+        float wanted[8 * 4], got[8 * 4];
+        struct orr_tensor *x = randn(&f, 2, dims, ORR_DTYPE_F32, call + 1, NULL), *out[1];
+        int count;
+        must(&f, orr_compiled_call(compiled, &x, 1, redistributes_inside, &f, out, 1, &count));
+        read_f32(&f, x, wanted, 8 * 4);
+        read_f32(&f, out[0], got, 8 * 4);
+        assert_memory_equal(got, wanted, sizeof got);
+        orr_tensor_destroy(&out[0]);
+    }
+    assert_int_equal(orr_compiled_counts(compiled).breaks, 4);
+    assert_int_equal(orr_compiled_counts(compiled).replays, 0);
+    orr_compiled_destroy(&compiled);
+    orr_runtime_destroy(&f.runtime);
+}
+
+struct leak {
+    struct fixture *f;
+    struct orr_tensor *leaked;
+};
+
+static enum orr_status leaks_and_fails(void *context, struct orr_tensor *const *inputs, int count,
+                                       struct orr_tensor **outputs, int max, int *out_count) {
+    struct leak *leak = context;
+    (void)count;
+    (void)outputs;
+    (void)max;
+    (void)out_count;
+    leak->leaked = apply(leak->f, "relu", inputs[0], NULL);
+    return ORR_INVALID;
+}
+
+static enum orr_status negates(void *context, struct orr_tensor *const *inputs, int count,
+                               struct orr_tensor **outputs, int max, int *out_count) {
+    (void)count;
+    (void)max;
+    outputs[0] = apply(context, "neg", inputs[0], NULL);
+    *out_count = 1;
+    return ORR_OK;
+}
+
+static void assert_never_kept(struct fixture *f, enum orr_status status) {
+    assert_int_equal(status, ORR_INVALID);
+    assert_non_null(strstr(orr_runtime_error(f->runtime)->text, "never kept in memory"));
+}
+
+static void what_a_failed_tracing_left_behind_is_refused_everywhere(void **state) {
+    (void)state;
+    struct fixture f;
+    open_devices(&f, 2, false);
+    const int64_t dims[2] = {8, 4};
+    struct leak leak = {.f = &f};
+    struct orr_tensor *x = randn(&f, 2, dims, ORR_DTYPE_F32, 1, NULL), *y, *out[1];
+    struct orr_compiled *failing, *compiled;
+    struct orr_future *future;
+    struct orr_attributes attributes;
+    struct orr_layout cut = *orr_tensor_layout(x);
+    int count;
+    must(&f, orr_compiled_create(f.runtime, "fails", ORR_FUSION_OFF, true, &failing));
+    must(&f, orr_compiled_create(f.runtime, "negates", ORR_FUSION_OFF, true, &compiled));
+    assert_int_equal(orr_compiled_call(failing, &x, 1, leaks_and_fails, &leak, out, 1, &count),
+                     ORR_INVALID);
+    const struct orr_operator *relu = orr_operator_find("relu");
+    orr_operator_defaults(relu, &attributes);
+    assert_never_kept(&f,
+                      orr_tensor_apply(f.runtime, relu, &leak.leaked, 1, &attributes, NULL, &y));
+    assert_never_kept(&f, orr_tensor_future(leak.leaked, &future));
+    cut.axes[0] = (struct orr_placement){.kind = ORR_SHARD, .dim = 0};
+    assert_never_kept(&f, orr_tensor_redistribute(leak.leaked, &cut, &y));
+    for (int call = 0; call < 2; call++) { /* captured for one operand, replayed for any */
+        must(&f, orr_compiled_call(compiled, &x, 1, negates, &f, out, 1, &count));
+        orr_tensor_destroy(&out[0]);
+        x = randn(&f, 2, dims, ORR_DTYPE_F32, 2, NULL);
+    }
+    assert_never_kept(&f,
+                      orr_compiled_call(compiled, &leak.leaked, 1, negates, &f, out, 1, &count));
+    orr_tensor_destroy(&leak.leaked);
+    orr_runtime_destroy(&f.runtime);
+}
+
 /* y = relu(x w1) w2 with w1 cut by columns and w2 by rows equals the same on one device. */
 static void tensor_parallel_numbers_equal_one_device(void **state) {
     (void)state;
@@ -366,6 +471,8 @@ int main(void) {
         cmocka_unit_test(fusion_and_capture_change_times_and_not_numbers),
         cmocka_unit_test(other_operands_and_shapes_are_guarded),
         cmocka_unit_test(a_host_read_inside_breaks_the_region_and_is_reported),
+        cmocka_unit_test(a_redistribute_inside_breaks_the_region_and_the_numbers_stay),
+        cmocka_unit_test(what_a_failed_tracing_left_behind_is_refused_everywhere),
         cmocka_unit_test(tensor_parallel_numbers_equal_one_device),
         cmocka_unit_test(gathering_any_dimension_restores_the_tensor),
         cmocka_unit_test(a_partial_through_a_non_linear_operator_is_refused),
