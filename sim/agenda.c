@@ -29,23 +29,42 @@ void orr__agenda_close(struct orr__agenda *agenda) {
     *agenda = (struct orr__agenda){0};
 }
 
-static inline unsigned __int128 key(struct orr__event event) {
-    return (unsigned __int128)(uint64_t)event.time_ns << 64 | event.order;
+/* The earlier one of two events. Selected by a mask: which one it is can't be guessed. */
+static inline struct orr__event earlier(struct orr__event a, struct orr__event b) {
+    unsigned __int128 first = (unsigned __int128)(uint64_t)a.time_ns << 64 | a.order;
+    unsigned __int128 second = (unsigned __int128)(uint64_t)b.time_ns << 64 | b.order;
+    uint64_t mask = -(uint64_t)(second < first);
+    return (struct orr__event){
+        .order = a.order ^ ((a.order ^ b.order) & mask),
+        .time_ns = a.time_ns ^ ((a.time_ns ^ b.time_ns) & (int64_t)mask),
+    };
 }
 
-void orr__agenda_set(struct orr__agenda *agenda, uint32_t device, int64_t time_ns,
-                     enum orr__event_class class) {
-    assert(device < agenda->devices && time_ns >= 0);
-    struct orr__event *nodes = agenda->nodes;
-    uint32_t at = agenda->leaves + device;
-    uint64_t order = (uint64_t) class << 32 | device;
-    struct orr__event event = {time_ns == INT64_MAX ? NOTHING.order : order, time_ns};
+/* Plays the matches from a node whose winner is `event` up to node `top`; returns that one's. */
+static inline struct orr__event replay(struct orr__event *nodes, uint32_t at, uint32_t top,
+                                       struct orr__event event) {
     nodes[at] = event;
-    for (; at > 1; at /= 2) {
-        struct orr__event other = nodes[at ^ 1];
-        bool wins = key(other) < key(event);
-        event.order = wins ? other.order : event.order;
-        event.time_ns = wins ? other.time_ns : event.time_ns;
-        nodes[at / 2] = event;
+    while (at >= 2 * top) {
+        event = earlier(event, nodes[at ^ 1]);
+        at /= 2;
+        nodes[at] = event;
     }
+    return event;
+}
+
+uint32_t orr__agenda_set(struct orr__agenda *agenda, uint32_t device, int64_t time_ns,
+                         enum orr__event_class class) {
+    assert(device < agenda->devices && time_ns >= 0);
+    struct orr__event event = {(uint64_t) class << 32 | device, time_ns};
+    if (time_ns == INT64_MAX) {
+        event = NOTHING;
+    }
+    uint32_t at = agenda->leaves + device;
+    if (agenda->leaves > ORR__AGENDA_PARTS) {
+        event = replay(agenda->nodes, at, ORR__AGENDA_PARTS, event);
+        at /= agenda->leaves / ORR__AGENDA_PARTS;
+    }
+    uint32_t soon = orr__event_device(&event);
+    (void)replay(agenda->nodes, at, 1, event);
+    return soon;
 }

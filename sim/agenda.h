@@ -46,9 +46,13 @@ enum orr_status orr__agenda_open(struct orr__agenda *agenda, uint32_t devices,
                                  const struct orr_memory *memory) ORR_MUST_CHECK;
 void orr__agenda_close(struct orr__agenda *agenda);
 
-/* Sets, moves or (time ORR_TIME_MAX) removes the event of a device. */
-void orr__agenda_set(struct orr__agenda *agenda, uint32_t device, int64_t time_ns,
-                     enum orr__event_class class);
+enum { ORR__AGENDA_PARTS = 128 };
+
+/* Sets, moves or (time ORR_TIME_MAX) removes the event of a device. Returns a device whose event is
+ * the next one of a sixteenth of all devices, and so among the next of all: whoever asks often
+ * enough hears of each event about sixteen events before it comes. */
+uint32_t orr__agenda_set(struct orr__agenda *agenda, uint32_t device, int64_t time_ns,
+                         enum orr__event_class class);
 
 /* The earliest event, or NULL. */
 static inline const struct orr__event *orr__agenda_top(const struct orr__agenda *agenda) {

@@ -111,15 +111,11 @@ static uint64_t work_with_carry(const struct orr__stream *stream, uint64_t work,
     return work + (uint64_t)stream->carry;
 }
 
-/* The command will be written when it ends, and the next slot read: by then they are here. Inlined
- * before gcc finds out that it changes nothing, and drops it. */
+/* The command will be written when it ends, and the next slot read: by then they are here. */
 static inline __attribute__((always_inline)) void fetch_ahead(const struct orr__stream *stream,
                                                               const struct orr__sim_command *head) {
-    const char *line = (const char *)head->command;
-    __builtin_prefetch(&stream->ring[(stream->head + 1) & (stream->capacity - 1)]);
-    for (size_t at = 0; at < sizeof *head->command; at += ORR_LINE_BYTES) {
-        __builtin_prefetch(line + at, 1);
-    }
+    orr__lines_fetch(&stream->ring[(stream->head + 1) & (stream->capacity - 1)], sizeof *head);
+    orr__lines_fetch(head->command, sizeof *head->command);
 }
 
 /* Notes when the head was ready and starts, and whether it is to be skipped; returns the start. */

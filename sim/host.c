@@ -53,6 +53,18 @@ static bool is_over(const struct orr__sim *sim, const struct orr_point *points, 
     return mode == ORR_WAIT_ALL || count == 0;
 }
 
+/* The same for who asks again and again: what has retired stays so, and is not looked at twice. */
+static bool is_over_by_now(const struct orr__sim *sim, const struct orr_point *points,
+                           uint32_t count, enum orr_wait_mode mode, uint32_t *done) {
+    if (mode == ORR_WAIT_ANY) {
+        return is_over(sim, points, count, mode);
+    }
+    while (*done < count && orr__point_retired(sim, points[*done])) {
+        ++*done;
+    }
+    return *done == count;
+}
+
 static void resume(struct orr__sim *sim, struct orr__host *host, int64_t at_ns) {
     host->state = ORR__HOST_RUNS;
     host->now_ns = host->now_ns > at_ns ? host->now_ns : at_ns;
@@ -159,7 +171,8 @@ enum orr_status orr__sim_wait(struct orr_backend *backend, uint32_t id,
     if (sim->hosts_live > 1) {
         return block(sim, host, points, count, mode, deadline_ns, error);
     }
-    while (!is_over(sim, points, count, mode)) {
+    uint32_t done = 0;
+    while (!is_over_by_now(sim, points, count, mode, &done)) {
         const struct orr__event *next = orr__agenda_top(&sim->agenda);
         if (!next && deadline_ns == ORR_TIME_MAX) {
             return hang(sim, points, count, error);

@@ -18,6 +18,11 @@ static bool is_started(const struct orr__stream *stream, int64_t now_ns) {
     return stream->settled_ns <= now_ns;
 }
 
+/* With one of them only `sole` counts, so that the list stays out of the cache. */
+static struct orr__stream *running_at(const struct orr__device *device, uint32_t index) {
+    return device->running_count == 1 ? device->sole : device->running[index];
+}
+
 static uint64_t rate_of(const struct orr__device *device, const struct orr__stream *stream) {
     return stream->on_engine ? device->copy_rate : device->rate;
 }
@@ -29,7 +34,7 @@ static bool is_shared(struct orr__stream *stream) {
 /* Subtracts the work done up to now. */
 static void settle(struct orr__device *device, int64_t now_ns) {
     for (uint32_t i = 0; i < device->running_count; i++) {
-        struct orr__stream *stream = device->running[i];
+        struct orr__stream *stream = running_at(device, i);
         if (is_shared(stream) && stream->settled_ns < now_ns) {
             unsigned __int128 done = (unsigned __int128)rate_of(device, stream) *
                                      (uint64_t)(now_ns - stream->settled_ns);
@@ -51,7 +56,7 @@ static uint64_t left_after(uint64_t taken) {
 static void share_device(struct orr__device *device, int64_t now_ns) {
     uint64_t sm = 0, bandwidth = 0, sm_taken = 0, bandwidth_taken = 0, copies = 0;
     for (uint32_t i = 0; i < device->running_count; i++) {
-        struct orr__stream *stream = device->running[i];
+        struct orr__stream *stream = running_at(device, i);
         if (!is_started(stream, now_ns)) {
             continue;
         }
@@ -79,13 +84,46 @@ static int64_t finish_at(const struct orr__stream *stream, uint64_t rate) {
     return stream->settled_ns + (int64_t)rest;
 }
 
+static inline const struct orr__stream *heard_of(const struct orr__sim *sim, uint32_t ago) {
+    uint32_t id = sim->soon.devices[(sim->soon.count - ago) % ORR__SOON];
+    return sim->devices[id].sole;
+}
+
+static inline __attribute__((always_inline)) void look_ahead(struct orr__sim *sim, uint32_t id) {
+    enum { STEP = ORR__SOON_STEP };
+    sim->soon.devices[sim->soon.count % ORR__SOON] = id;
+    orr__lines_fetch(&sim->devices[id], sizeof sim->devices[id]);
+    const struct orr__stream *stream = heard_of(sim, STEP);
+    if (stream) {
+        orr__lines_fetch(stream, offsetof(struct orr__stream, waiters_first));
+    }
+    stream = heard_of(sim, 2 * STEP);
+    if (stream && stream->ring) {
+        orr__lines_fetch(&stream->ring[stream->head], sizeof *stream->ring);
+    }
+    stream = heard_of(sim, 3 * STEP);
+    if (stream && stream->ring) {
+        const struct orr_command *command = stream->ring[stream->head].command;
+        orr__lines_fetch(command, sizeof *command);
+    }
+    sim->soon.count++;
+}
+
+static void set_event(struct orr__sim *sim, uint32_t id, int64_t time_ns,
+                      enum orr__event_class class) {
+    uint32_t soon = orr__agenda_set(&sim->agenda, id, time_ns, class);
+    if (sim->device_count >= ORR__SOON_DEVICES_MIN && soon < sim->device_count) {
+        look_ahead(sim, soon);
+    }
+}
+
 static void reschedule_shared(struct orr__sim *sim, uint32_t id) {
     struct orr__device *device = &sim->devices[id];
     share_device(device, sim->now_ns);
     int64_t next_ns = ORR_TIME_MAX;
     enum orr__event_class class = ORR__EVENT_START;
     for (uint32_t i = 0; i < device->running_count; i++) {
-        struct orr__stream *stream = device->running[i];
+        struct orr__stream *stream = running_at(device, i);
         int64_t at_ns = stream->settled_ns;
         enum orr__event_class at_class = ORR__EVENT_START;
         if (is_started(stream, sim->now_ns)) {
@@ -102,7 +140,7 @@ static void reschedule_shared(struct orr__sim *sim, uint32_t id) {
             class = at_class;
         }
     }
-    orr__agenda_set(&sim->agenda, id, next_ns, class);
+    set_event(sim, id, next_ns, class);
 }
 
 void orr__service_reschedule(struct orr__sim *sim, uint32_t id) {
@@ -113,7 +151,7 @@ void orr__service_reschedule(struct orr__sim *sim, uint32_t id) {
     }
     if (device->running_count == 0) {
         device->rate = device->copy_rate = ORR__WORK_NS;
-        orr__agenda_set(&sim->agenda, id, ORR_TIME_MAX, ORR__EVENT_FINISH);
+        set_event(sim, id, ORR_TIME_MAX, ORR__EVENT_FINISH);
     } else if (device->running_count == 1) {
         /* Alone: full speed from its start, even if that lies ahead. */
         struct orr__stream *stream = device->sole;
@@ -121,7 +159,7 @@ void orr__service_reschedule(struct orr__sim *sim, uint32_t id) {
         if (is_shared(stream)) {
             stream->finish_ns = finish_at(stream, ORR__WORK_NS);
         }
-        orr__agenda_set(&sim->agenda, id, stream->finish_ns, ORR__EVENT_FINISH);
+        set_event(sim, id, stream->finish_ns, ORR__EVENT_FINISH);
     } else {
         reschedule_shared(sim, id);
     }
@@ -133,8 +171,30 @@ void orr__service_enter(struct orr__sim *sim, struct orr__stream *stream, int64_
     stream->in_service = true;
     stream->settled_ns = start_ns;
     stream->finish_ns = ORR_TIME_MAX;
-    device->running[device->running_count++] = stream;
+    if (device->running_count == 1) {
+        device->running[0] = device->sole;
+    }
+    if (device->running_count > 0) {
+        device->running[device->running_count] = stream;
+    }
+    device->running_count++;
     device->sole = stream;
+}
+
+/* The order of the list means nothing. */
+static void take_out(struct orr__device *device, const struct orr__stream *stream) {
+    if (device->running_count == 1) {
+        assert(device->sole == stream);
+        device->running_count = 0;
+        return;
+    }
+    uint32_t at = 0;
+    while (device->running[at] != stream) {
+        at++;
+        assert(at < device->running_count);
+    }
+    device->running[at] = device->running[--device->running_count];
+    device->sole = device->running[0];
 }
 
 void orr__service_leave(struct orr__sim *sim, struct orr__stream *stream) {
@@ -147,13 +207,7 @@ void orr__service_leave(struct orr__sim *sim, struct orr__stream *stream) {
     } else {
         stream->carry = 0;
     }
-    uint32_t at = 0;
-    while (device->running[at] != stream) {
-        at++;
-        assert(at < device->running_count);
-    }
-    device->running[at] = device->running[--device->running_count];
-    device->sole = device->running[0];
+    take_out(device, stream);
     stream->in_service = false;
     stream->on_engine = false;
     device->changed = true;

@@ -107,8 +107,8 @@ struct orr__stream {
 
 struct orr__device {
     const struct orr_device_spec *spec; /* shared by devices that are equal */
-    struct orr__stream **running;
-    struct orr__stream *sole; /* the one that runs, if it is one */
+    struct orr__stream **running;       /* if there are several */
+    struct orr__stream *sole;           /* the one that runs, if it is one */
     uint32_t running_count, stream_count, node;
     bool changed;            /* a command left service since the event was set */
     size_t running_capacity; /* at least stream_count: entering service can't fail */
@@ -151,6 +151,15 @@ struct orr__work_cache_entry {
     struct orr__work work;
 };
 
+/* Devices whose events come soon, the latest ones heard of. With many devices none of what an event
+ * touches is in the cache, and each part says where the next one is: device, its stream, the head's
+ * slot, its command. So they are fetched one after the other, a few events apart. */
+enum { ORR__SOON = 32, ORR__SOON_STEP = 6, ORR__SOON_DEVICES_MIN = 256 };
+struct orr__lookahead {
+    uint32_t devices[ORR__SOON];
+    uint32_t count; /* heard of so far */
+};
+
 struct orr__sim {
     struct orr_backend base; /* first */
     const struct orr_memory *memory;
@@ -159,6 +168,8 @@ struct orr__sim {
     enum orr_runner runner;
     int64_t now_ns; /* of the agenda: no event before it is left */
     struct orr__agenda agenda;
+    struct orr__lookahead soon;
+    uint32_t submitted; /* stream of the last submit */
     struct orr_device_spec *specs;
     struct orr__device *devices;
     uint32_t device_count;

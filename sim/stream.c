@@ -183,7 +183,7 @@ static struct orr__work work_of(struct orr__sim *sim, uint32_t device,
     return command->service_ns >= 0 ? stretched(work, command->service_ns) : work;
 }
 
-static struct orr__sim_command *next_slot(struct orr__stream *stream) {
+static struct orr__sim_command *next_slot(const struct orr__stream *stream) {
     return &stream->ring[(stream->head + stream->count) & (stream->capacity - 1)];
 }
 
@@ -278,6 +278,7 @@ static void append(struct orr__sim *sim, struct orr__stream *stream, struct orr_
     if (stream->count++ == 0) {
         orr__engine_ready(sim, stream);
     }
+    orr__lines_fetch(next_slot(stream), sizeof *slot);
 }
 
 static enum orr_status full(const struct orr__stream *stream, struct orr_point *out_point) {
@@ -293,6 +294,26 @@ static enum orr_status turn(struct orr__sim *sim, const struct orr_command *comm
     return status == ORR_BLOCKED && in_call ? ORR_OK : status;
 }
 
+/* Who enqueues on many devices goes through them in some order: streams that come next, if the step
+ * from the last one to this is repeated, and the slot that the nearer one will fill. */
+static inline __attribute__((always_inline)) void fetch_streams(struct orr__sim *sim, uint32_t id) {
+    uint32_t step = id - sim->submitted, near = id + step, far = near + step;
+    sim->submitted = id;
+    if (step == 0) {
+        return;
+    }
+    if (far < sim->stream_count) {
+        orr__lines_fetch(sim->streams[far], offsetof(struct orr__stream, waiters_first));
+    }
+    if (near < sim->stream_count) {
+        const struct orr__stream *stream = sim->streams[near];
+        orr__lines_fetch(&sim->devices[stream->device], sizeof *sim->devices);
+        if (stream->ring) {
+            orr__lines_fetch(next_slot(stream), sizeof *stream->ring);
+        }
+    }
+}
+
 enum orr_status orr__sim_submit(struct orr_backend *backend, uint32_t id,
                                 const struct orr_command *command, const struct orr_point *waits,
                                 uint32_t wait_count, struct orr_point *out_point,
@@ -300,6 +321,7 @@ enum orr_status orr__sim_submit(struct orr_backend *backend, uint32_t id,
     struct orr__sim *sim = orr__sim_of(backend);
     struct orr__stream *stream = sim->streams[id];
     assert(id < sim->stream_count && !stream->closed);
+    fetch_streams(sim, id);
     enum orr_status status = turn(sim, command);
     if (status != ORR_OK) {
         return status;
