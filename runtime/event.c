@@ -4,6 +4,14 @@
 
 #include "runtime/runtime_internal.h"
 
+/* "record e1": what the trace calls the commands of an event. */
+static enum orr_status command_name(struct orr_runtime *runtime, const char *kind,
+                                    const char *event, uint32_t *out_id) {
+    char text[256];
+    snprintf(text, sizeof text, "%s %s", kind, event);
+    return orr__runtime_name(runtime, text, out_id);
+}
+
 enum orr_status orr_event_create(struct orr_runtime *runtime, const char *name,
                                  struct orr_event **out_event) {
     *out_event = NULL;
@@ -13,8 +21,12 @@ enum orr_status orr_event_create(struct orr_runtime *runtime, const char *name,
                  (unsigned long long)(runtime->event_count + 1));
         name = numbered;
     }
-    uint32_t id;
+    uint32_t id, record_id, wait_id;
     enum orr_status status = orr__runtime_name(runtime, name, &id);
+    if (status == ORR_OK)
+        status = command_name(runtime, "record", name, &record_id);
+    if (status == ORR_OK)
+        status = command_name(runtime, "wait", name, &wait_id);
     if (status != ORR_OK)
         return status;
     struct orr_event *event = orr_memory_alloc(runtime->memory, sizeof *event);
@@ -23,6 +35,8 @@ enum orr_status orr_event_create(struct orr_runtime *runtime, const char *name,
     runtime->event_count++;
     event->runtime = runtime;
     event->name = id;
+    event->record_name = record_id;
+    event->wait_name = wait_id;
     event->next = runtime->events;
     if (event->next)
         event->next->previous = event;
@@ -60,7 +74,7 @@ enum orr_status orr_event_record(struct orr_event *event, struct orr_stream *str
     struct orr_runtime *runtime = stream->runtime;
     assert(event->runtime == runtime);
     struct orr__pending *pending =
-        orr__pending_take(runtime, ORR_COMMAND_RECORD, runtime->id_record, 0);
+        orr__pending_take(runtime, ORR_COMMAND_RECORD, event->record_name, 0);
     if (!pending)
         return orr__runtime_no_memory(runtime);
     pending->command.record.event = event->name;
@@ -90,7 +104,7 @@ enum orr_status orr_stream_wait(struct orr_stream *stream, struct orr_event *eve
     struct orr_runtime *runtime = stream->runtime;
     assert(event->runtime == runtime);
     struct orr__pending *pending =
-        orr__pending_take(runtime, ORR_COMMAND_WAIT, runtime->id_wait, 0);
+        orr__pending_take(runtime, ORR_COMMAND_WAIT, event->wait_name, 0);
     if (!pending)
         return orr__runtime_no_memory(runtime);
     pending->command.record.event = event->name;

@@ -67,7 +67,6 @@ static enum orr_status intern_constants(struct orr_runtime *runtime) {
     } constants[] = {{"alloc", &runtime->id_alloc},
                      {"free", &runtime->id_free},
                      {"record_stream", &runtime->id_record_stream},
-                     {"record", &runtime->id_record},
                      {"wait", &runtime->id_wait},
                      {"copy", &runtime->id_copy},
                      {"fill", &runtime->id_fill},

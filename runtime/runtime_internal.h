@@ -119,9 +119,9 @@ struct orr_stream {
 
 struct orr_event {
     struct orr_runtime *runtime;
-    struct orr_event *previous, *next; /* of the runtime */
-    struct orr_point point;            /* seq 0: never recorded */
-    uint32_t name;
+    struct orr_event *previous, *next;     /* of the runtime */
+    struct orr_point point;                /* seq 0: never recorded */
+    uint32_t name, record_name, wait_name; /* its own, and of its commands */
     bool recorded;
 };
 
@@ -237,7 +237,7 @@ struct orr_runtime {
     struct orr_error failure; /* the first failed command */
     uint64_t failure_count;
     uint32_t failure_site, failure_name;
-    uint32_t id_alloc, id_free, id_record_stream, id_record, id_wait, id_copy, id_fill, id_hostread,
+    uint32_t id_alloc, id_free, id_record_stream, id_wait, id_copy, id_fill, id_hostread,
         id_hostwrite, id_device_memory, id_pinned, id_memory_bytes, id_algorithm,
         id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */
 };

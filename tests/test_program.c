@@ -86,8 +86,10 @@ static const struct orr_record_command *named(const struct machine *m, const cha
         found = NULL;
         for (size_t i = 0; i < record_count(&m->f, ORR_RECORD_COMMAND); i++) {
             const struct orr_record_command *c = record_at(&m->f, ORR_RECORD_COMMAND, i);
+            const char *text = name_text(&m->f, c->name);
+            size_t length = strlen(name); /* "record" also finds "record e1" */
             if (c->id > after && (!found || c->id < found->id) &&
-                strcmp(name_text(&m->f, c->name), name) == 0)
+                strncmp(text, name, length) == 0 && (text[length] == ' ' || text[length] == '\0'))
                 found = c;
         }
         if (!found)

@@ -42,7 +42,7 @@ CREATE TABLE meta (
 CREATE TABLE device (
     id INTEGER PRIMARY KEY,
     name TEXT,          -- for people
-    kind TEXT,          -- sim, cpu, cuda
+    kind TEXT,          -- what it is or is a model of: gpu, cpu
     physical INTEGER,   -- index of the physical device that hosts it
     profile TEXT,       -- simulated machine or model of the hardware, 'h100'
     mem_bytes INTEGER,  -- memory capacity
