@@ -496,11 +496,13 @@ static void bus_factor(const char *kind, uint64_t size, uint64_t *out_up, uint64
     if (strcmp(kind, "all_reduce") == 0) {
         *out_up = 2 * others;
     } else if (strcmp(kind, "all_gather") == 0 || strcmp(kind, "reduce_scatter") == 0 ||
-               strcmp(kind, "all_to_all") == 0) {
+               strcmp(kind, "all_to_all") == 0 || strcmp(kind, "gather") == 0 ||
+               strcmp(kind, "scatter") == 0) {
         *out_up = others;
     } else {
         bool moves = strcmp(kind, "broadcast") == 0 || strcmp(kind, "send") == 0 ||
-                     strcmp(kind, "recv") == 0;
+                     strcmp(kind, "recv") == 0 || strcmp(kind, "reduce") == 0 ||
+                     strcmp(kind, "send_receive") == 0;
         *out_up = moves;
         *out_down = 1;
     }

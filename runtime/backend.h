@@ -54,19 +54,40 @@ struct orr_access {
     uint64_t offset, bytes;
 };
 
+/* How terms become one number; sums and averages are taken in rank order. Of bools a sum and a
+ * maximum is "or", an average and a minimum "and". */
+enum orr_reduction { ORR_SUM, ORR_AVG, ORR_MAX, ORR_MIN };
+
 /* What a command of kind COLLECTIVE does; one per member, all members submitted as one group.
  * Counts are in elements. `in` and `out` are host pointers where numbers are computed, else
- * NULL. */
+ * NULL. "piece r" is `count` elements, or counts[r] if `counts` is there: pieces may differ in
+ * size. */
 enum orr_collective_kind {
-    ORR_COLLECTIVE_ALL_REDUCE,     /* out[count] = sum over ranks of in[count] */
-    ORR_COLLECTIVE_ALL_GATHER,     /* out[count * ranks] = concatenation of in[count] by rank */
-    ORR_COLLECTIVE_REDUCE_SCATTER, /* out[count] = piece `rank` of the sum of in[count * ranks] */
+    ORR_COLLECTIVE_ALL_REDUCE,     /* out[count] = reduction over ranks of in[count] */
+    ORR_COLLECTIVE_ALL_GATHER,     /* out = concatenation of the pieces, rank r's in = piece r */
+    ORR_COLLECTIVE_REDUCE_SCATTER, /* out = piece `rank` of the reduction of in = all pieces */
     ORR_COLLECTIVE_BROADCAST,      /* out[count] = root's in[count] */
     ORR_COLLECTIVE_BARRIER,
+    ORR_COLLECTIVE_REDUCE,  /* at the root, out[count] = reduction over ranks of in[count] */
+    ORR_COLLECTIVE_GATHER,  /* at the root, out = concatenation of the pieces */
+    ORR_COLLECTIVE_SCATTER, /* out = piece `rank` of the root's in = all pieces */
+    /* rank s's in = what it sends to rank 0, 1, ...; rank t's out = what it gets from rank 0, 1,
+     * ...: `count` each, or counts[s * ranks + t] */
+    ORR_COLLECTIVE_ALL_TO_ALL,
+    ORR_COLLECTIVE_SEND_RECEIVE, /* the transfers; members are the ranks that take part in one */
     ORR_COLLECTIVE_KIND_COUNT
 };
 
 const char *orr_collective_kind_text(enum orr_collective_kind kind); /* "all_reduce", ... */
+const char *orr_reduction_text(enum orr_reduction reduction);        /* "sum", ... */
+
+/* `count` elements from a rank to another, or to itself. */
+struct orr_transfer {
+    uint32_t source, target;
+    uint64_t count;
+    const void *from; /* host pointers where numbers are computed, else NULL */
+    void *to;
+};
 
 struct orr_collective {
     enum orr_collective_kind kind;
@@ -75,6 +96,11 @@ struct orr_collective {
     uint64_t count;
     const void *in;
     void *out;
+    enum orr_reduction reduction; /* ALL_REDUCE, REDUCE, REDUCE_SCATTER */
+    uint32_t transfer_count;
+    /* Equal for all members, valid until they are retired. */
+    const uint64_t *counts;               /* NULL: `count` each */
+    const struct orr_transfer *transfers; /* SEND_RECEIVE */
 };
 
 struct orr_command;

@@ -5,6 +5,8 @@
  * when all members are at the head of their streams and finishes for all together. It orders
  * nothing between ranks apart from that; buffers are in use until it completes on the stream
  * (races.md rule 32). Sums are taken in rank order, so results are the same on every backend.
+ * Pieces of different sizes: orr_communicator_enqueue with `counts`. Sends and receives are one
+ * group of the ranks that take part in them: orr_send_receive_enqueue.
  *
  *     struct orr_communicator *tp;
  *     orr_communicator_create(runtime, "tp", devices, 8, &tp);
@@ -35,12 +37,32 @@ struct orr_piece {
     uint64_t offset;
 };
 
-/* Enqueues one collective. `count` elements as in struct orr_collective; `root` is a rank
- * (broadcast). `streams`, `inputs`, `outputs` have one entry per rank, borrowed for the call; in
- * place is allowed (equal pieces, or the rank's own piece for gather and scatter). BARRIER ignores
- * the pieces. `op` is the logical operator, 0 none. `out_points` may be NULL, else one entry per
- * rank. ORR_INVALID for a stream of another device than the rank's, or a range outside its
- * buffer. */
+/* One collective. Fields that the kind has no use for are ignored, and so are pieces of ranks that
+ * read or write nothing. Everything is borrowed for the call. */
+struct orr_collective_call {
+    enum orr_collective_kind kind; /* not SEND_RECEIVE */
+    enum orr_dtype dtype;
+    enum orr_reduction reduction;
+    uint32_t root;  /* a rank */
+    uint64_t count; /* elements as in struct orr_collective */
+    /* Elements of each rank's piece, or of the piece that rank s sends to rank t at [s * ranks + t]
+     * (all-to-all); NULL: `count` each. */
+    const uint64_t *counts;
+    struct orr_stream *const *streams; /* one per rank */
+    const struct orr_piece *inputs, *outputs;
+    const char *name; /* NULL or "": the kind's */
+    uint64_t op;      /* the logical operator, 0 none */
+};
+
+/* Enqueues one collective. In place is allowed as in runtime/collective.h: equal pieces, or the
+ * rank's own piece for gather and scatter; never for all-to-all. `out_points` may be NULL, else one
+ * entry per rank. ORR_INVALID for a stream of another device than the rank's, a range outside its
+ * buffer, or counts for a kind whose pieces are equal. */
+enum orr_status orr_communicator_enqueue(struct orr_communicator *communicator,
+                                         const struct orr_collective_call *call,
+                                         struct orr_point *out_points) ORR_MUST_CHECK;
+
+/* The same for `count` elements each, sums, and everything else as above. */
 enum orr_status orr_collective_enqueue(struct orr_communicator *communicator,
                                        enum orr_collective_kind kind, enum orr_dtype dtype,
                                        uint64_t count, uint32_t root,
@@ -48,5 +70,24 @@ enum orr_status orr_collective_enqueue(struct orr_communicator *communicator,
                                        const struct orr_piece *inputs,
                                        const struct orr_piece *outputs, const char *name,
                                        uint64_t op, struct orr_point *out_points) ORR_MUST_CHECK;
+
+/* `count` elements from a piece of rank `source` to a piece of rank `target`. */
+struct orr_send {
+    uint32_t source, target;
+    uint64_t count;
+    struct orr_piece from, to;
+};
+
+/* Enqueues sends with their receives as one group: it has a member on the stream of every rank that
+ * sends or receives, starts when all of them are at the heads of their streams and finishes for all
+ * together, so exchanges in any direction can't deadlock. What is received must overlap nothing
+ * that is sent or received in the same group. `streams` has one entry per rank, which is looked at
+ * for ranks that take part; `out_points` may be NULL, else has one entry per rank, with seq 0 for
+ * the others. Nothing happens for `send_count` 0. ORR_INVALID as above, or for an unknown rank. */
+enum orr_status orr_send_receive_enqueue(struct orr_communicator *communicator,
+                                         enum orr_dtype dtype, const struct orr_send *sends,
+                                         uint32_t send_count, struct orr_stream *const *streams,
+                                         const char *name, uint64_t op,
+                                         struct orr_point *out_points) ORR_MUST_CHECK;
 
 #endif

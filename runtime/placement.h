@@ -16,7 +16,6 @@
 #include "runtime/operator.h"
 
 enum orr_placement_kind { ORR_REPLICATE, ORR_SHARD, ORR_PARTIAL };
-enum orr_reduction { ORR_SUM, ORR_AVG, ORR_MAX, ORR_MIN };
 
 struct orr_placement {
     enum orr_placement_kind kind;

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "runtime/collective.h"
 #include "runtime/program_internal.h"
 
 /* --- creation --- */
@@ -190,6 +191,16 @@ static uint64_t mix_collective(uint64_t hash, const struct orr_collective *colle
     hash = mix(hash, collective->rank);
     hash = mix(hash, collective->ranks);
     hash = mix(hash, collective->root);
+    hash = mix(hash, (uint64_t)collective->reduction);
+    uint64_t length =
+        collective->counts ? orr_collective_counts_length(collective->kind, collective->ranks) : 0;
+    for (uint64_t i = 0; i < length; i++)
+        hash = mix(hash, collective->counts[i]);
+    for (uint32_t i = 0; i < collective->transfer_count; i++) {
+        hash = mix(hash, collective->transfers[i].source);
+        hash = mix(hash, collective->transfers[i].target);
+        hash = mix(hash, collective->transfers[i].count);
+    }
     return mix(hash, collective->count);
 }
 

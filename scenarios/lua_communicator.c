@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/collective.h"
 #include "scenarios/scenario_internal.h"
 
 /* Communicators and collectives. */
@@ -60,8 +61,10 @@ struct call {
     struct orr_communicator *communicator;
     uint32_t size;
     struct orr_stream **streams;
+    enum orr_collective_kind kind;
+    uint32_t root;
     struct orr_piece *inputs, *outputs;
-    uint64_t input_bytes; /* of rank 0's range */
+    uint64_t input_bytes; /* of rank 0's range; the root's, if only that is read */
 };
 
 /* Pushes the list `key` of the table at index 2, which must have one value per rank. */
@@ -109,56 +112,167 @@ static struct orr_piece *read_pieces(lua_State *L, struct call *call, const char
     snprintf(what, sizeof what, "%s: %s", call->function, key);
     for (uint32_t rank = 0; rank < call->size; rank++) {
         lua_rawgeti(L, list, (lua_Integer)rank + 1);
-        struct orr_range range = orr__range(L, -1, what);
+        bool none = orr_collective_has_root(call->kind) && lua_isboolean(L, -1);
+        struct orr_range range = {0};
+        if (!none)
+            range = orr__range(L, -1, what);
         lua_pop(L, 1);
         pieces[rank] = (struct orr_piece){.buffer = range.buffer, .offset = range.offset};
-        if (rank == 0)
+        if (rank == (call->kind == ORR_COLLECTIVE_SCATTER ? call->root : 0))
             call->input_bytes = range.bytes;
     }
     return pieces;
 }
 
-/* Elements: given, or those of rank 0's input (a reduce_scatter's input has them for every
- * rank). */
-static uint64_t read_count(lua_State *L, const struct call *call, enum orr_collective_kind kind,
-                           enum orr_dtype dtype) {
+/* Elements: given, or those of rank 0's input, which some kinds divide among the ranks. */
+static uint64_t read_count(lua_State *L, const struct call *call, enum orr_dtype dtype) {
     uint64_t held = call->input_bytes / orr_dtype_size(dtype);
-    if (kind == ORR_COLLECTIVE_REDUCE_SCATTER)
+    if (call->kind == ORR_COLLECTIVE_REDUCE_SCATTER || call->kind == ORR_COLLECTIVE_SCATTER ||
+        call->kind == ORR_COLLECTIVE_ALL_TO_ALL)
         held /= call->size;
     return (uint64_t)orr__field_integer(L, 2, call->function, "count", 1, INT64_MAX, (int64_t)held);
 }
 
-/* c:all_reduce{input =, output =, ...}; upvalue 1 is the kind. */
-static int communicator_collective(lua_State *L) {
-    static const char *const keys[] = {"input", "output", "count",   "dtype",
-                                       "root",  "name",   "streams", NULL};
-    enum orr_collective_kind kind = (enum orr_collective_kind)lua_tointeger(L, lua_upvalueindex(1));
-    struct call call = {.function = orr_collective_kind_text(kind),
-                        .communicator = communicator_at(L, 1)};
-    call.size = orr_communicator_size(call.communicator);
+/* Reads the list of one number per rank on top into `counts`. */
+static void read_row(lua_State *L, const struct call *call, uint64_t *counts) {
+    char what[64];
+    snprintf(what, sizeof what, "%s: counts", call->function);
+    if (!lua_istable(L, -1) || lua_rawlen(L, -1) != call->size)
+        orr__raise(L, ORR_INVALID, "%s: expected a list of %u numbers", what, call->size);
+    for (uint32_t i = 0; i < call->size; i++) {
+        lua_rawgeti(L, -1, (lua_Integer)i + 1);
+        counts[i] = (uint64_t)orr__integer(L, -1, what, 0, INT64_MAX);
+        lua_pop(L, 1);
+    }
+}
+
+/* counts: a number per rank; of an all_to_all a list of them for each sender. NULL if not there. */
+static const uint64_t *read_counts(lua_State *L, const struct call *call) {
+    if (lua_getfield(L, 2, "counts") == LUA_TNIL)
+        return NULL;
+    uint64_t length = orr_collective_counts_length(call->kind, call->size);
+    if (length == 0)
+        orr__raise(L, ORR_INVALID, "%s: counts: its pieces have one size", call->function);
+    int list = lua_gettop(L);
+    uint64_t *counts = lua_newuserdatauv(L, length * sizeof *counts, 0);
+    if (length == call->size) {
+        lua_pushvalue(L, list);
+        read_row(L, call, counts);
+        lua_pop(L, 1);
+        return counts;
+    }
+    if (!lua_istable(L, list) || lua_rawlen(L, list) != call->size)
+        orr__raise(L, ORR_INVALID, "%s: counts: expected a list of %u lists", call->function,
+                   call->size);
+    for (uint32_t i = 0; i < call->size; i++) {
+        lua_rawgeti(L, list, (lua_Integer)i + 1);
+        read_row(L, call, counts + (uint64_t)i * call->size);
+        lua_pop(L, 1);
+    }
+    return counts;
+}
+
+static enum orr_reduction read_reduction(lua_State *L, const char *function) {
+    static const char *const names[] = {"sum", "avg", "max", "min"};
+    const char *text = orr__field_text(L, 2, function, "reduction", "sum");
+    return (enum orr_reduction)orr__choice(L, "reduction", text, names, 4);
+}
+
+static void expect_table(lua_State *L) {
     lua_settop(L, 2);
     if (lua_isnil(L, 2)) {
         lua_newtable(L);
         lua_replace(L, 2);
     }
+}
+
+/* c:all_reduce{input =, output =, ...}; upvalue 1 is the kind. */
+static int communicator_collective(lua_State *L) {
+    static const char *const keys[] = {"input", "output", "count",     "counts",  "dtype",
+                                       "root",  "name",   "reduction", "streams", NULL};
+    enum orr_collective_kind kind = (enum orr_collective_kind)lua_tointeger(L, lua_upvalueindex(1));
+    struct call call = {.function = orr_collective_kind_text(kind),
+                        .kind = kind,
+                        .communicator = communicator_at(L, 1)};
+    call.size = orr_communicator_size(call.communicator);
+    expect_table(L);
     orr__check_keys(L, 2, call.function, keys);
-    enum orr_dtype dtype = orr__field_dtype(L, 2, call.function, "dtype", ORR_DTYPE_F32);
-    int64_t root = orr__field_integer(L, 2, call.function, "root", 0, (int64_t)call.size - 1, 0);
-    const char *name = orr__field_text(L, 2, call.function, "name", call.function);
+    call.root =
+        (uint32_t)orr__field_integer(L, 2, call.function, "root", 0, (int64_t)call.size - 1, 0);
+    struct orr_collective_call asked = {
+        .kind = kind,
+        .root = call.root,
+        .dtype = orr__field_dtype(L, 2, call.function, "dtype", ORR_DTYPE_F32),
+        .reduction = read_reduction(L, call.function),
+        .name = orr__field_text(L, 2, call.function, "name", call.function)};
     read_streams(L, &call);
-    uint64_t count = 0;
     if (kind != ORR_COLLECTIVE_BARRIER) {
         bool in_place = lua_getfield(L, 2, "output") == LUA_TNIL;
         lua_pop(L, 1);
         call.outputs = read_pieces(L, &call, in_place ? "input" : "output");
         call.inputs = read_pieces(L, &call, "input");
-        count = read_count(L, &call, kind, dtype);
+        asked.counts = read_counts(L, &call);
+        asked.count = asked.counts ? 0 : read_count(L, &call, asked.dtype);
     }
+    asked.streams = call.streams;
+    asked.inputs = call.inputs;
+    asked.outputs = call.outputs;
     orr__caller(L);
-    enum orr_status status =
-        orr_collective_enqueue(call.communicator, kind, dtype, count, (uint32_t)root, call.streams,
-                               call.inputs, call.outputs, name, 0, NULL);
+    enum orr_status status = orr_communicator_enqueue(call.communicator, &asked, NULL);
     return orr__finish(L, status, 2, 0, communicator_collective);
+}
+
+/* The send in the table at `index`: {source =, target =, from =, to =, count =}. */
+static struct orr_send read_send(lua_State *L, int index, const struct call *call,
+                                 enum orr_dtype dtype) {
+    int64_t last = (int64_t)call->size - 1;
+    struct orr_send send = {
+        .source = (uint32_t)orr__field_integer(L, index, "send", "source", 0, last, 0),
+        .target = (uint32_t)orr__field_integer(L, index, "send", "target", 0, last, 0)};
+    lua_getfield(L, index, "from");
+    struct orr_range from = orr__range(L, -1, "send: from");
+    lua_getfield(L, index, "to");
+    struct orr_range to = orr__range(L, -1, "send: to");
+    lua_pop(L, 2);
+    send.from = (struct orr_piece){from.buffer, from.offset};
+    send.to = (struct orr_piece){to.buffer, to.offset};
+    send.count = (uint64_t)orr__field_integer(L, index, "send", "count", 0, INT64_MAX,
+                                              (int64_t)(from.bytes / orr_dtype_size(dtype)));
+    return send;
+}
+
+/* c:send{source =, target =, from =, to =}, or c:send{{...}, {...}, dtype =}: all in one group. */
+static int communicator_send(lua_State *L) {
+    static const char *const one[] = {"source", "target", "from",    "to", "count",
+                                      "dtype",  "name",   "streams", NULL};
+    static const char *const each[] = {"source", "target", "from", "to", "count", NULL};
+    struct call call = {.function = "send",
+                        .kind = ORR_COLLECTIVE_SEND_RECEIVE,
+                        .communicator = communicator_at(L, 1)};
+    call.size = orr_communicator_size(call.communicator);
+    expect_table(L);
+    lua_Unsigned length = lua_istable(L, 2) ? lua_rawlen(L, 2) : 0;
+    if (length > INT32_MAX)
+        return orr__raise(L, ORR_INVALID, "send: too many sends");
+    uint32_t count = length > 0 ? (uint32_t)length : 1;
+    struct orr_send *sends = lua_newuserdatauv(L, count * sizeof *sends, 0);
+    if (length == 0)
+        orr__check_keys(L, 2, "send", one);
+    enum orr_dtype dtype = orr__field_dtype(L, 2, "send", "dtype", ORR_DTYPE_F32);
+    for (uint32_t i = 0; i < length; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        orr__check_keys(L, lua_gettop(L), "send", each);
+        sends[i] = read_send(L, lua_gettop(L), &call, dtype);
+        lua_pop(L, 1);
+    }
+    if (length == 0)
+        sends[0] = read_send(L, 2, &call, dtype);
+    const char *name = orr__field_text(L, 2, "send", "name", "send");
+    read_streams(L, &call);
+    orr__caller(L);
+    enum orr_status status = orr_send_receive_enqueue(call.communicator, dtype, sends, count,
+                                                      call.streams, name, 0, NULL);
+    return orr__finish(L, status, 2, 0, communicator_send);
 }
 
 static int communicator_size(lua_State *L) {
@@ -177,10 +291,14 @@ void orr__open_communicators(lua_State *L) {
     luaL_setfuncs(L, functions, 0);
     lua_newtable(L);
     for (int kind = 0; kind < ORR_COLLECTIVE_KIND_COUNT; kind++) {
+        if (kind == ORR_COLLECTIVE_SEND_RECEIVE)
+            continue;
         lua_pushinteger(L, kind);
         lua_pushcclosure(L, communicator_collective, 1);
         lua_setfield(L, -2, orr_collective_kind_text((enum orr_collective_kind)kind));
     }
+    lua_pushcfunction(L, communicator_send);
+    lua_setfield(L, -2, "send");
     lua_pushcfunction(L, communicator_size);
     lua_setfield(L, -2, "size");
     orr__class(L, ORR__COMMUNICATOR, communicator_text);

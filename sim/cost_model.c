@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "runtime/collective.h"
+
 typedef unsigned __int128 wide;
 
 static const uint64_t NS_PER_S = 1000000000;
@@ -84,28 +86,13 @@ struct orr__work orr__copy_work(const struct orr_device_spec *spec, enum orr__ro
 
 struct orr__work orr__collective_work(const struct orr_device_spec *spec,
                                       const struct orr_collective *collective, bool spans_nodes) {
-    uint64_t n = collective->ranks;
-    uint64_t size = collective->kind == ORR_COLLECTIVE_BARRIER
-                        ? 0
-                        : collective->count * orr_dtype_size(collective->dtype);
-    uint64_t steps = n - 1;
-    wide bytes = 0;
-    switch (collective->kind) {
-    case ORR_COLLECTIVE_ALL_REDUCE:
-        steps = 2 * (n - 1);
-        bytes = (wide)2 * (n - 1) * size / n;
-        break;
-    case ORR_COLLECTIVE_ALL_GATHER:
-    case ORR_COLLECTIVE_REDUCE_SCATTER: bytes = (wide)(n - 1) * size; break;
-    case ORR_COLLECTIVE_BROADCAST: bytes = n > 1 ? size : 0; break;
-    case ORR_COLLECTIVE_BARRIER: steps = 2 * (n - 1); break;
-    case ORR_COLLECTIVE_KIND_COUNT: assert(0);
-    }
+    struct orr_traffic traffic = orr_collective_traffic(collective);
+    wide bytes = traffic.bytes;
     uint64_t link = spans_nodes ? spec->network_bandwidth : spec->peer_bandwidth;
     int64_t hop_ns = spans_nodes ? spec->network_latency_ns : spec->peer_latency_ns;
     uint64_t transfer = work_of(clamp(bytes), link ? link : spec->bandwidth, ORR_PPM);
     uint64_t memory = work_of(clamp(2 * bytes), spec->bandwidth, ORR_PPM);
-    wide latency = (wide)fixed(hop_ns) * steps;
+    wide latency = (wide)fixed(hop_ns) * traffic.hops;
     return (struct orr__work){
         .work = clamp(latency + transfer + fixed(spec->kernel_fixed_ns)),
         .sm = (uint32_t)(((uint64_t)spec->collective_sm_ppm << ORR__WORK_BITS) / ORR_PPM),

@@ -35,16 +35,10 @@ struct orr__work orr__kernel_work(const struct orr_device_spec *spec, enum orr_u
 struct orr__work orr__copy_work(const struct orr_device_spec *spec, enum orr__route route,
                                 uint64_t bytes);
 
-/* Work of a collective from the start of its last member: ring algorithm, (steps x latency) + bytes
- * on the wire / link bandwidth, with steps and bytes for n ranks and S bytes per rank's buffer
- *     all_reduce      2(n-1), 2(n-1)/n S
- *     all_gather      n-1, (n-1) S       (S = one rank's piece)
- *     reduce_scatter  n-1, (n-1) S       (S = one rank's piece)
- *     broadcast       n-1, S
- *     barrier         2(n-1), 0
- * The textbook cost of the ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
- * 2009); a tuner like NCCL's replaces it later. The slowest link of the ring counts: the network's
- * if the members span nodes. */
+/* Work of a collective from the start of its last member: (hops x latency) + bytes on the busiest
+ * link / link bandwidth, with hops and bytes of orr_collective_traffic (runtime/collective.h has
+ * the table and its sources); a tuner like NCCL's replaces it later. The slowest link counts: the
+ * network's if the members span nodes. */
 struct orr__work orr__collective_work(const struct orr_device_spec *spec,
                                       const struct orr_collective *collective, bool spans_nodes);
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/collective.h"
+
 enum {
     RANKS_MAX = CONFORMANCE_DEVICES_MAX,
     COUNT_MAX = 1300, /* more than two blocks of the arithmetic */
@@ -22,26 +24,68 @@ struct rank {
 struct trial {
     enum orr_collective_kind kind;
     enum orr_dtype dtype;
+    enum orr_reduction reduction;
     uint32_t ranks, root;
     uint64_t count;
-    bool in_place, inexact;
+    bool uneven, in_place, inexact;
+    uint64_t counts[RANKS_MAX * RANKS_MAX]; /* of pieces, if uneven */
 };
 
 static const char *trial_text(const struct trial *t) {
     static char text[160];
-    snprintf(text, sizeof text, "%s of %llu %s over %u ranks, root %u%s",
+    snprintf(text, sizeof text, "%s of %llu %s by %s over %u ranks, root %u%s%s",
              orr_collective_kind_text(t->kind), (unsigned long long)t->count,
-             orr_dtype_name(t->dtype), t->ranks, t->root, t->in_place ? ", in place" : "");
+             orr_dtype_name(t->dtype), orr_reduction_text(t->reduction), t->ranks, t->root,
+             t->uneven ? ", uneven" : "", t->in_place ? ", in place" : "");
     return text;
 }
 
-/* Elements that a rank puts in and gets out. */
-static uint64_t in_count(const struct trial *t) {
-    return t->kind == ORR_COLLECTIVE_REDUCE_SCATTER ? t->count * t->ranks : t->count;
+static struct orr_collective member_of(const struct trial *t, uint32_t rank) {
+    return (struct orr_collective){.kind = t->kind,
+                                   .dtype = t->dtype,
+                                   .reduction = t->reduction,
+                                   .rank = rank,
+                                   .ranks = t->ranks,
+                                   .root = t->root,
+                                   .count = t->count,
+                                   .counts = t->uneven ? t->counts : NULL};
 }
 
-static uint64_t out_count(const struct trial *t) {
-    return t->kind == ORR_COLLECTIVE_ALL_GATHER ? t->count * t->ranks : t->count;
+static uint64_t piece_count(const struct trial *t, uint32_t index) {
+    return t->uneven ? t->counts[index] : t->count;
+}
+
+/* Elements of `length` pieces, `step` apart. */
+static uint64_t pieces(const struct trial *t, uint32_t first, uint32_t length, uint32_t step) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < length; i++)
+        sum += piece_count(t, first + i * step);
+    return sum;
+}
+
+/* Elements that a rank puts in and gets out. */
+static uint64_t in_count(const struct trial *t, uint32_t rank) {
+    switch (t->kind) {
+    case ORR_COLLECTIVE_ALL_GATHER:
+    case ORR_COLLECTIVE_GATHER: return piece_count(t, rank);
+    case ORR_COLLECTIVE_REDUCE_SCATTER: return pieces(t, 0, t->ranks, 1);
+    case ORR_COLLECTIVE_SCATTER: return rank == t->root ? pieces(t, 0, t->ranks, 1) : 0;
+    case ORR_COLLECTIVE_BROADCAST: return rank == t->root ? t->count : 0;
+    case ORR_COLLECTIVE_ALL_TO_ALL: return pieces(t, rank * t->ranks, t->ranks, 1);
+    default: return t->count;
+    }
+}
+
+static uint64_t out_count(const struct trial *t, uint32_t rank) {
+    switch (t->kind) {
+    case ORR_COLLECTIVE_ALL_GATHER: return pieces(t, 0, t->ranks, 1);
+    case ORR_COLLECTIVE_GATHER: return rank == t->root ? pieces(t, 0, t->ranks, 1) : 0;
+    case ORR_COLLECTIVE_REDUCE: return rank == t->root ? t->count : 0;
+    case ORR_COLLECTIVE_REDUCE_SCATTER:
+    case ORR_COLLECTIVE_SCATTER: return piece_count(t, rank);
+    case ORR_COLLECTIVE_ALL_TO_ALL: return pieces(t, rank, t->ranks, t->ranks);
+    default: return t->count;
+    }
 }
 
 /* ---- direct computation ------------------------------------------------------------------- */
@@ -63,30 +107,62 @@ static double rounded(enum orr_dtype dtype, double value) {
     return orr_dtype_load(dtype, &cell, 0);
 }
 
-/* Sum over ranks in rank order, in f64 for f64 and in f32 for the shorter types. */
-static double summed(const struct trial *t, uint64_t index) {
-    double sum = 0;
+static double joined(const struct trial *t, double a, double b) {
+    bool all = t->reduction == ORR_AVG || t->reduction == ORR_MIN;
+    if (t->dtype == ORR_DTYPE_BOOL)
+        return all ? a != 0 && b != 0 : a != 0 || b != 0;
+    if (t->reduction == ORR_MAX)
+        return b > a ? b : a;
+    if (t->reduction == ORR_MIN)
+        return b < a ? b : a;
+    if (orr_dtype_is_float(t->dtype) && t->dtype != ORR_DTYPE_F64)
+        return (double)((float)a + (float)b);
+    return a + b;
+}
+
+static double averaged(const struct trial *t, double sum) {
+    if (t->dtype == ORR_DTYPE_BOOL)
+        return sum;
+    if (t->dtype == ORR_DTYPE_F64)
+        return sum / t->ranks;
+    if (orr_dtype_is_float(t->dtype))
+        return (double)((float)sum / (float)t->ranks);
+    return (double)((int64_t)sum / (int64_t)t->ranks);
+}
+
+/* Reduction over ranks in rank order, in f64 for f64 and in f32 for the shorter types. */
+static double reduced(const struct trial *t, uint64_t index) {
+    double result = 0;
     for (uint32_t rank = 0; rank < t->ranks; rank++) {
         double value = rounded(t->dtype, input(t, rank, index));
-        if (rank == 0)
-            sum = value;
-        else if (t->dtype == ORR_DTYPE_BOOL)
-            sum = sum != 0 || value != 0;
-        else if (orr_dtype_is_float(t->dtype) && t->dtype != ORR_DTYPE_F64)
-            sum = (double)((float)sum + (float)value);
-        else
-            sum += value;
+        result = rank == 0 ? value : joined(t, result, value);
     }
-    return sum;
+    return rounded(t->dtype, t->reduction == ORR_AVG ? averaged(t, result) : result);
+}
+
+/* The rank whose piece element `index` of a concatenation is; *index becomes its place there. */
+static uint32_t owner_of(const struct trial *t, uint32_t first, uint32_t step, uint64_t *index) {
+    uint32_t rank = 0;
+    while (*index >= piece_count(t, first + rank * step))
+        *index -= piece_count(t, first + rank++ * step);
+    return rank;
 }
 
 static double expected(const struct trial *t, uint32_t rank, uint64_t index) {
+    uint32_t owner;
     switch (t->kind) {
-    case ORR_COLLECTIVE_ALL_REDUCE: return rounded(t->dtype, summed(t, index));
-    case ORR_COLLECTIVE_REDUCE_SCATTER:
-        return rounded(t->dtype, summed(t, rank * t->count + index));
+    case ORR_COLLECTIVE_ALL_REDUCE:
+    case ORR_COLLECTIVE_REDUCE: return reduced(t, index);
+    case ORR_COLLECTIVE_REDUCE_SCATTER: return reduced(t, pieces(t, 0, rank, 1) + index);
     case ORR_COLLECTIVE_ALL_GATHER:
-        return rounded(t->dtype, input(t, (uint32_t)(index / t->count), index % t->count));
+    case ORR_COLLECTIVE_GATHER:
+        owner = owner_of(t, 0, 1, &index);
+        return rounded(t->dtype, input(t, owner, index));
+    case ORR_COLLECTIVE_SCATTER:
+        return rounded(t->dtype, input(t, t->root, pieces(t, 0, rank, 1) + index));
+    case ORR_COLLECTIVE_ALL_TO_ALL:
+        owner = owner_of(t, rank, t->ranks, &index);
+        return rounded(t->dtype, input(t, owner, pieces(t, owner * t->ranks, rank, 1) + index));
     default: return rounded(t->dtype, input(t, t->root, index));
     }
 }
@@ -115,15 +191,18 @@ struct operands {
 };
 
 static struct operands operands_of(const struct trial *t, const struct rank *r, uint32_t rank) {
-    uint64_t size = orr_dtype_size(t->dtype);
+    uint64_t size = orr_dtype_size(t->dtype), before = pieces(t, 0, rank, 1) * size;
+    bool root = rank == t->root;
     struct operands o = {.in_memory = r->in_memory,
                          .out_memory = t->in_place ? r->in_memory : r->out_memory,
-                         .in_bytes = in_count(t) * size,
-                         .out_bytes = out_count(t) * size};
-    if (t->in_place && t->kind == ORR_COLLECTIVE_ALL_GATHER)
-        o.in_offset = rank * t->count * size;
-    if (t->in_place && t->kind == ORR_COLLECTIVE_REDUCE_SCATTER)
-        o.out_offset = rank * t->count * size;
+                         .in_bytes = in_count(t, rank) * size,
+                         .out_bytes = out_count(t, rank) * size};
+    if (t->in_place &&
+        (t->kind == ORR_COLLECTIVE_ALL_GATHER || (t->kind == ORR_COLLECTIVE_GATHER && root)))
+        o.in_offset = before;
+    if (t->in_place &&
+        (t->kind == ORR_COLLECTIVE_REDUCE_SCATTER || (t->kind == ORR_COLLECTIVE_SCATTER && root)))
+        o.out_offset = before;
     o.in = r->in + o.in_offset;
     o.out = (t->in_place ? r->in : r->out) + o.out_offset;
     return o;
@@ -132,15 +211,14 @@ static struct operands operands_of(const struct trial *t, const struct rank *r, 
 static void fill_operands(struct fixture *f, const struct trial *t, const struct operands *o,
                           uint32_t rank) {
     memset(o->out, GUARD, o->out_bytes + GUARD_BYTES);
-    for (uint64_t i = 0; i < in_count(t); i++)
+    for (uint64_t i = 0; i < in_count(t, rank); i++)
         orr_dtype_store(t->dtype, o->in, i, input(t, rank, i));
     conformance_define(f, o->in_memory, o->in_offset, o->in_bytes);
 }
 
-static void member_accesses(const struct trial *t, const struct operands *o, uint32_t rank,
-                            struct job *job) {
+static void member_accesses(const struct operands *o, struct job *job) {
     uint32_t count = 0;
-    if (o->in_bytes > 0 && (t->kind != ORR_COLLECTIVE_BROADCAST || rank == t->root))
+    if (o->in_bytes > 0)
         job->accesses[count++] = (struct orr_access){.memory = o->in_memory,
                                                      .mode = ORR_ACCESS_READ,
                                                      .offset = o->in_offset,
@@ -191,7 +269,7 @@ static void check_members(struct fixture *f, const struct orr_point *points, uin
 
 static void check_result(struct fixture *f, const struct trial *t, const struct operands *o,
                          uint32_t rank) {
-    for (uint64_t i = 0; i < out_count(t); i++) {
+    for (uint64_t i = 0; i < out_count(t, rank); i++) {
         double found = orr_dtype_load(t->dtype, o->out, i), wanted = expected(t, rank, i);
         check_text(f, found == wanted, "%s: rank %u, element %llu is %.17g, expected %.17g",
                    trial_text(t), rank, (unsigned long long)i, found, wanted);
@@ -212,17 +290,14 @@ static void try_collective(struct fixture *f, const struct rank *ranks, const st
     for (uint32_t i = 0; i < t->ranks; i++) {
         operands[i] = operands_of(t, &ranks[i], i);
         fill_operands(f, t, &operands[i], i);
-        members[i] = (struct orr_collective){.kind = t->kind,
-                                             .dtype = t->dtype,
-                                             .rank = i,
-                                             .ranks = t->ranks,
-                                             .root = t->root,
-                                             .count = t->count,
-                                             .in = operands[i].in,
-                                             .out = operands[i].out};
+        members[i] = member_of(t, i);
+        check(f, orr_collective_in_count(&members[i]) == in_count(t, i));
+        check(f, orr_collective_out_count(&members[i]) == out_count(t, i));
+        members[i].in = operands[i].in_bytes > 0 ? operands[i].in : NULL;
+        members[i].out = operands[i].out_bytes > 0 ? operands[i].out : NULL;
         jobs[i] = conformance_job(f, JOB_NOTHING);
         member_job(f, &members[i], jobs[i]);
-        member_accesses(t, &operands[i], i, jobs[i]);
+        member_accesses(&operands[i], jobs[i]);
         streams[i] = ranks[i].stream;
     }
     submit_group(f, streams, jobs, t->ranks, NULL, 0, points);
@@ -231,53 +306,175 @@ static void try_collective(struct fixture *f, const struct rank *ranks, const st
         check_result(f, t, &operands[i], i);
 }
 
-/* All sizes, in place and not, of one kind, dtype and number of ranks. */
-static void try_sizes(struct fixture *f, const struct rank *ranks, struct trial t) {
-    static const uint64_t counts[] = {0, 1, 257, COUNT_MAX};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        for (int in_place = 0; in_place < 2; in_place++) {
-            t.count = counts[i];
-            t.in_place = in_place;
-            t.inexact = false;
+/* Pieces of different sizes about `count`, some of them empty. */
+static void draw_counts(struct trial *t) {
+    uint64_t length = orr_collective_counts_length(t->kind, t->ranks);
+    t->uneven = length > 0;
+    for (uint64_t i = 0; i < length; i++) {
+        uint64_t h = (i * 7 + t->count + t->ranks) * 0x9e3779b97f4a7c15u >> 40;
+        t->counts[i] = h % 4 == 0 ? 0 : h % (t->count + 1);
+    }
+}
+
+/* One size, in place and not, with even pieces and with uneven ones. */
+static void try_size(struct fixture *f, const struct rank *ranks, struct trial t) {
+    bool all_to_all = t.kind == ORR_COLLECTIVE_ALL_TO_ALL;
+    for (int variant = 0; variant < 8; variant++) {
+        t.in_place = variant & 1;
+        t.inexact = variant & 2;
+        t.uneven = false;
+        if (variant & 4)
+            draw_counts(&t);
+        bool same = (t.in_place && all_to_all) || (t.inexact && !orr_dtype_is_float(t.dtype)) ||
+                    (!t.uneven && (variant & 4));
+        if (!same)
             try_collective(f, ranks, &t);
-            t.inexact = orr_dtype_is_float(t.dtype);
-            if (t.inexact)
-                try_collective(f, ranks, &t);
-        }
     }
 }
 
 static void try_kind(struct fixture *f, enum orr_collective_kind kind) {
-    static const uint32_t rank_counts[] = {1, 2, 3, 8};
+    static const uint32_t rank_counts[] = {1, 2, 3, 5, 8};
+    static const uint64_t counts[] = {0, 1, 257, COUNT_MAX};
     for (size_t i = 0; i < sizeof rank_counts / sizeof rank_counts[0]; i++) {
         struct rank ranks[RANKS_MAX];
         open_ranks(f, rank_counts[i], ranks);
-        uint32_t roots = kind == ORR_COLLECTIVE_BROADCAST ? rank_counts[i] : 1;
+        uint32_t roots = orr_collective_has_root(kind) ? rank_counts[i] : 1;
+        int reductions = orr_collective_reduces(kind) ? ORR_MIN + 1 : 1;
         for (int dtype = 0; dtype < ORR_DTYPE_COUNT; dtype++)
             for (uint32_t root = 0; root < roots; root++)
-                try_sizes(f, ranks,
-                          (struct trial){.kind = kind,
-                                         .dtype = (enum orr_dtype)dtype,
-                                         .ranks = rank_counts[i],
-                                         .root = root});
+                for (int k = 0; k < 4 * reductions; k++)
+                    try_size(f, ranks,
+                             (struct trial){.kind = kind,
+                                            .dtype = (enum orr_dtype)dtype,
+                                            .reduction = (enum orr_reduction)(k / 4),
+                                            .ranks = rank_counts[i],
+                                            .root = root,
+                                            .count = counts[k % 4]});
         conformance_close(f);
     }
 }
 
-static void all_reduce_equals_the_direct_sum(struct fixture *f) {
+static void all_reduce_equals_the_direct_reduction(struct fixture *f) {
     try_kind(f, ORR_COLLECTIVE_ALL_REDUCE);
+}
+
+static void reduce_equals_the_direct_reduction_at_every_root(struct fixture *f) {
+    try_kind(f, ORR_COLLECTIVE_REDUCE);
 }
 
 static void all_gather_equals_the_direct_concatenation(struct fixture *f) {
     try_kind(f, ORR_COLLECTIVE_ALL_GATHER);
 }
 
-static void reduce_scatter_equals_the_pieces_of_the_direct_sum(struct fixture *f) {
+static void gather_equals_the_direct_concatenation_at_every_root(struct fixture *f) {
+    try_kind(f, ORR_COLLECTIVE_GATHER);
+}
+
+static void scatter_equals_the_pieces_of_every_roots_input(struct fixture *f) {
+    try_kind(f, ORR_COLLECTIVE_SCATTER);
+}
+
+static void reduce_scatter_equals_the_pieces_of_the_direct_reduction(struct fixture *f) {
     try_kind(f, ORR_COLLECTIVE_REDUCE_SCATTER);
 }
 
 static void broadcast_equals_the_roots_input_for_every_root(struct fixture *f) {
     try_kind(f, ORR_COLLECTIVE_BROADCAST);
+}
+
+static void all_to_all_equals_the_direct_exchange(struct fixture *f) {
+    try_kind(f, ORR_COLLECTIVE_ALL_TO_ALL);
+}
+
+/* ---- sends and receives ------------------------------------------------------------------- */
+
+enum { TRANSFERS = 12 };
+
+/* Random transfers: transfer i reads element i * 40 on of its source and writes there. */
+struct exchange {
+    struct orr_transfer transfers[TRANSFERS];
+    uint32_t count, ranks;
+    bool takes_part[RANKS_MAX];
+};
+
+static void draw_exchange(struct fixture *f, const struct rank *ranks, struct exchange *x) {
+    memset(x->takes_part, 0, sizeof x->takes_part);
+    x->count = 1 + conformance_draw(f, TRANSFERS);
+    for (uint32_t i = 0; i < x->count; i++) {
+        uint32_t s = conformance_draw(f, x->ranks), t = conformance_draw(f, x->ranks);
+        x->transfers[i] = (struct orr_transfer){.source = s,
+                                                .target = t,
+                                                .count = conformance_draw(f, 41),
+                                                .from = ranks[s].in + i * 40 * sizeof(int32_t),
+                                                .to = ranks[t].out + i * 40 * sizeof(int32_t)};
+        x->takes_part[s] = x->takes_part[t] = true;
+    }
+}
+
+static void check_exchange(struct fixture *f, const struct exchange *x, const struct rank *ranks) {
+    for (uint32_t rank = 0; rank < x->ranks; rank++) {
+        const int32_t *out = (const int32_t *)(const void *)ranks[rank].out;
+        for (uint32_t i = 0; i < TRANSFERS; i++)
+            for (uint32_t k = 0; k < 40; k++) {
+                const struct orr_transfer *t = &x->transfers[i];
+                bool here = i < x->count && t->target == rank && k < t->count;
+                int32_t wanted = here ? (int32_t)(t->source * 1000 + i * 40 + k) : -1;
+                check_text(f, out[i * 40 + k] == wanted,
+                           "rank %u, transfer %u, element %u is %d, expected %d", rank, i, k,
+                           out[i * 40 + k], wanted);
+            }
+    }
+}
+
+static void party_accesses(const struct rank *r, struct job *job) {
+    job->accesses[0] = (struct orr_access){
+        .memory = r->in_memory, .mode = ORR_ACCESS_READ, .bytes = TRANSFERS * 40 * sizeof(int32_t)};
+    job->accesses[1] = (struct orr_access){.memory = r->out_memory,
+                                           .mode = ORR_ACCESS_READ_WRITE,
+                                           .bytes = TRANSFERS * 40 * sizeof(int32_t)};
+    job->command.access_count = 2;
+}
+
+static void try_exchange(struct fixture *f, const struct rank *ranks, struct exchange *x) {
+    struct orr_collective members[RANKS_MAX];
+    struct job *jobs[RANKS_MAX];
+    uint32_t streams[RANKS_MAX], count = 0;
+    struct orr_point points[RANKS_MAX];
+    draw_exchange(f, ranks, x);
+    for (uint32_t rank = 0; rank < x->ranks; rank++) {
+        for (uint32_t i = 0; i < TRANSFERS * 40; i++) {
+            ((int32_t *)(void *)ranks[rank].in)[i] = (int32_t)(rank * 1000 + i);
+            ((int32_t *)(void *)ranks[rank].out)[i] = -1;
+        }
+        conformance_define(f, ranks[rank].in_memory, 0, TRANSFERS * 40 * sizeof(int32_t));
+        conformance_define(f, ranks[rank].out_memory, 0, TRANSFERS * 40 * sizeof(int32_t));
+        if (!x->takes_part[rank])
+            continue;
+        members[count] = (struct orr_collective){.kind = ORR_COLLECTIVE_SEND_RECEIVE,
+                                                 .dtype = ORR_DTYPE_I32,
+                                                 .rank = rank,
+                                                 .ranks = x->ranks,
+                                                 .transfers = x->transfers,
+                                                 .transfer_count = x->count};
+        jobs[count] = conformance_job(f, JOB_NOTHING);
+        member_job(f, &members[count], jobs[count]);
+        party_accesses(&ranks[rank], jobs[count]);
+        streams[count++] = ranks[rank].stream;
+    }
+    submit_group(f, streams, jobs, count, NULL, 0, points);
+    check_members(f, points, count);
+    check_exchange(f, x, ranks);
+}
+
+static void sends_arrive_where_they_should_and_nowhere_else(struct fixture *f) {
+    for (uint32_t count = 1; count <= RANKS_MAX; count++) {
+        struct rank ranks[RANKS_MAX];
+        struct exchange x = {.ranks = count};
+        open_ranks(f, count, ranks);
+        for (int round = 0; round < 20; round++)
+            try_exchange(f, ranks, &x);
+        conformance_close(f);
+    }
 }
 
 /* ---- meeting ------------------------------------------------------------------------------ */
@@ -500,10 +697,15 @@ static void members_that_disagree_are_not_computed(struct fixture *f) {
     { #name, name }
 
 const struct conformance_case conformance_collective_cases[] = {
-    CASE(all_reduce_equals_the_direct_sum),
+    CASE(all_reduce_equals_the_direct_reduction),
+    CASE(reduce_equals_the_direct_reduction_at_every_root),
     CASE(all_gather_equals_the_direct_concatenation),
-    CASE(reduce_scatter_equals_the_pieces_of_the_direct_sum),
+    CASE(gather_equals_the_direct_concatenation_at_every_root),
+    CASE(scatter_equals_the_pieces_of_every_roots_input),
+    CASE(reduce_scatter_equals_the_pieces_of_the_direct_reduction),
     CASE(broadcast_equals_the_roots_input_for_every_root),
+    CASE(all_to_all_equals_the_direct_exchange),
+    CASE(sends_arrive_where_they_should_and_nowhere_else),
     CASE(members_wait_for_the_last_and_finish_together),
     CASE(a_group_waits_for_what_it_is_told_to),
     CASE(other_streams_go_on_while_a_group_waits),

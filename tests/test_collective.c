@@ -134,6 +134,48 @@ static void nan_and_minus_zero_survive(void **state) {
     assert_true(isnan(g.out[2].f64[1]));
 }
 
+static void extremes_keep_nan_and_the_first_of_equal_terms(void **state) {
+    (void)state;
+    static const enum orr_reduction reductions[] = {ORR_MAX, ORR_MIN};
+    for (int k = 0; k < 2; k++) {
+        for (uint32_t nan_at = 0; nan_at < RANKS; nan_at++) {
+            struct group g;
+            group_fill(&g, ORR_COLLECTIVE_ALL_REDUCE, ORR_DTYPE_F32, 2);
+            for (uint32_t i = 0; i < RANKS; i++) {
+                g.members[i].reduction = reductions[k];
+                g.in[i].f32[0] = i == nan_at ? NAN : (float)i;
+                g.in[i].f32[1] = i == 0 ? -0.0f : 0.0f;
+            }
+            run(&g);
+            assert_true(isnan(g.out[1].f32[0]));
+            assert_true(signbit(g.out[1].f32[1]));
+        }
+    }
+}
+
+static void averages_divide_once_and_cut_integers_towards_zero(void **state) {
+    (void)state;
+    struct group g;
+    group_fill(&g, ORR_COLLECTIVE_REDUCE, ORR_DTYPE_I32, 2);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        g.members[i].reduction = ORR_AVG;
+        g.members[i].root = 2;
+        g.in[i].i32[0] = -2;
+        g.in[i].i32[1] = i == 0 ? -5 : 0;
+    }
+    run(&g);
+    assert_int_equal(g.out[2].i32[0], -2);
+    assert_int_equal(g.out[2].i32[1], -1);
+    assert_int_equal(g.out[0].u8[0], 0x77); /* only the root has a result */
+    group_fill(&g, ORR_COLLECTIVE_ALL_REDUCE, ORR_DTYPE_F16, 1);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        g.members[i].reduction = ORR_AVG;
+        g.in[i].u16[0] = orr_f16_from_f32(60000.0f); /* the sum has no f16 */
+    }
+    run(&g);
+    assert_true(orr_f32_from_f16(g.out[0].u16[0]) == 60000.0f);
+}
+
 static void a_root_needs_no_output_and_the_others_no_input(void **state) {
     (void)state;
     struct group g;
@@ -179,6 +221,21 @@ static void members_that_differ_are_refused_by_name(void **state) {
     group_fill(&g, ORR_COLLECTIVE_BROADCAST, ORR_DTYPE_F32, 8);
     g.members[2].root = 2;
     run_refuses(&g, "root 0 at rank 0, root 2 at rank 2");
+    group_fill(&g, ORR_COLLECTIVE_ALL_REDUCE, ORR_DTYPE_F32, 8);
+    g.members[1].reduction = ORR_MIN;
+    run_refuses(&g, "by sum at rank 0, by min at rank 1");
+    const uint64_t some[RANKS] = {1, 2, 3}, others[RANKS] = {1, 2, 4};
+    group_fill(&g, ORR_COLLECTIVE_ALL_GATHER, ORR_DTYPE_F32, 0);
+    for (uint32_t i = 0; i < RANKS; i++)
+        g.members[i].counts = i == 2 ? others : some;
+    run_refuses(&g, "3 elements (piece 2) at rank 0, of 4 at rank 2");
+    const struct orr_transfer there = {.source = 0, .target = 1}, back = {.source = 1};
+    group_fill(&g, ORR_COLLECTIVE_SEND_RECEIVE, ORR_DTYPE_F32, 0);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        g.members[i].transfers = i == 1 ? &back : &there;
+        g.members[i].transfer_count = 1;
+    }
+    run_refuses(&g, "ranks 0 and 1 have different transfers");
     group_fill(&g, ORR_COLLECTIVE_BARRIER, ORR_DTYPE_NONE, 0);
     g.members[1].communicator = 5;
     run_refuses(&g, "communicators 4 (rank 0) and 5 (rank 1)");
@@ -202,6 +259,17 @@ static void impossible_groups_are_refused(void **state) {
     for (uint32_t i = 0; i < RANKS; i++)
         g.members[i].root = 3;
     run_refuses(&g, "root 3 of 3 ranks");
+    const struct orr_transfer away = {.source = 0, .target = 3, .count = 1};
+    group_fill(&g, ORR_COLLECTIVE_SEND_RECEIVE, ORR_DTYPE_F32, 0);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        g.members[i].transfers = &away;
+        g.members[i].transfer_count = 1;
+        g.members[i].ranks = 4;
+    }
+    run_refuses(&g, "from rank 0 to rank 3, which are not both members");
+    group_fill(&g, ORR_COLLECTIVE_ALL_TO_ALL, ORR_DTYPE_F32, 1);
+    g.members[1].out = &g.in[1];
+    run_refuses(&g, "rank 1's input is its output");
     group_fill(&g, ORR_COLLECTIVE_ALL_GATHER, ORR_DTYPE_F32, 1);
     g.members[2].out = NULL;
     run_refuses(&g, "rank 2 has no output");
@@ -223,6 +291,8 @@ int main(void) {
         cmocka_unit_test(integers_wrap_around),
         cmocka_unit_test(bools_are_joined_by_or_and_normalized),
         cmocka_unit_test(nan_and_minus_zero_survive),
+        cmocka_unit_test(extremes_keep_nan_and_the_first_of_equal_terms),
+        cmocka_unit_test(averages_divide_once_and_cut_integers_towards_zero),
         cmocka_unit_test(a_root_needs_no_output_and_the_others_no_input),
         cmocka_unit_test(nothing_needs_no_buffers),
         cmocka_unit_test(members_that_differ_are_refused_by_name),

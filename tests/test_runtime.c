@@ -1024,7 +1024,7 @@ static void a_collective_is_enqueued_on_all_ranks_or_none(void **state) {
     assert_int_equal(enqueue(&r, ORR_COLLECTIVE_ALL_REDUCE, 9, 0, r.out), ORR_INVALID);
     assert_int_equal(enqueue(&r, ORR_COLLECTIVE_ALL_GATHER, 9, 0, r.out), ORR_INVALID);
     assert_int_equal(enqueue(&r, ORR_COLLECTIVE_BROADCAST, 8, 4, r.out), ORR_INVALID);
-    assert_string_equal(fixture_error(&r.f), "broadcast from rank 4 of 4");
+    assert_string_equal(fixture_error(&r.f), "broadcast with root 4 of 4 ranks");
     assert_int_equal(enqueue(&r, ORR_COLLECTIVE_ALL_GATHER, UINT64_MAX / 8, 0, r.out), ORR_INVALID);
     struct orr_stream *third = r.streams[3];
     r.streams[3] = r.streams[0];

@@ -432,7 +432,8 @@ static void group_fill(struct cpu_backend *backend, struct cpu_group *group,
 static bool group_has_buffers(const struct cpu_group *group) {
     bool any = false;
     for (uint32_t i = 0; i < group->count; i++)
-        any = any || group->collectives[i]->in || group->collectives[i]->out;
+        any = any || group->collectives[i]->in || group->collectives[i]->out ||
+              group->collectives[i]->transfer_count > 0;
     return any;
 }
 
