@@ -37,16 +37,18 @@ static void read_attribute(lua_State *L, const struct orr_operator *op, int inde
     }
 }
 
-/* Attributes that the runtime sets itself for pieces of a whole. */
-static bool is_internal(const char *name) {
-    return strcmp(name, "global_shape") == 0 || strcmp(name, "starts_of_piece") == 0;
+/* Attributes that the runtime sets itself for pieces of a whole: `starts` stands beside
+ * `global_shape`, else it is the author's. */
+static bool is_internal(const struct orr_operator *op, const char *name) {
+    return strcmp(name, "global_shape") == 0 ||
+           (strcmp(name, "starts") == 0 && orr_operator_attribute(op, "global_shape") >= 0);
 }
 
 static void check_attribute_keys(lua_State *L, const struct orr_operator *op, int index) {
     const char *names[ORR_ATTRIBUTES_MAX + 3];
     int count = 0;
     for (int i = 0; op->attributes[i].name; i++) {
-        if (!is_internal(op->attributes[i].name)) {
+        if (!is_internal(op, op->attributes[i].name)) {
             names[count++] = op->attributes[i].name;
         }
     }

@@ -61,44 +61,57 @@ static int compiled_counts(lua_State *L) {
     return 1;
 }
 
-/* What the runtime calls to have the function traced. An error stays on the Lua stack. */
+/* One tracing of a function, which the runtime asks for. */
 struct trace {
     lua_State *L;
     int function; /* stack index of the Lua function */
-    bool failed;
+    bool failed;  /* with the error on the Lua stack */
+    struct orr_tensor *const *inputs;
+    struct orr_tensor **outputs;
+    int input_count, output_max, output_count;
 };
 
+/* Protected: calls the function at index 1 for the trace at index 2. */
+static int trace_function(lua_State *L) {
+    struct trace *trace = lua_touserdata(L, 2);
+    luaL_checkstack(L, trace->input_count + 8, "compiled function");
+    lua_pushvalue(L, 1);
+    for (int i = 0; i < trace->input_count; i++) {
+        orr__push_tensor(L, orr_tensor_retain(trace->inputs[i]));
+    }
+    lua_call(L, trace->input_count, LUA_MULTRET);
+    int count = lua_gettop(L) - 2;
+    for (int i = 0; i < count; i++) {
+        const struct orr__handle *handle = luaL_testudata(L, 3 + i, ORR__TENSOR);
+        if (count > trace->output_max || !handle || !handle->pointer) {
+            return orr__raise(L, ORR_INVALID,
+                              "a compiled function must return live tensors only, at most %d",
+                              trace->output_max);
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        trace->outputs[i] = orr_tensor_retain(orr__tensor(L, 3 + i, "compiled function"));
+    }
+    trace->output_count = count;
+    return 0;
+}
+
+/* An orr_traced. Everything that may raise runs protected: no error may jump over the runtime. */
 static enum orr_status call_lua(void *context, struct orr_tensor *const *inputs, int input_count,
                                 struct orr_tensor **outputs, int output_max,
                                 int *out_output_count) {
     struct trace *trace = context;
     lua_State *L = trace->L;
-    int base = lua_gettop(L);
+    trace->inputs = inputs;
+    trace->input_count = input_count;
+    trace->outputs = outputs;
+    trace->output_max = output_max;
+    lua_pushcfunction(L, trace_function);
     lua_pushvalue(L, trace->function);
-    for (int i = 0; i < input_count; i++) {
-        orr__push_tensor(L, orr_tensor_retain(inputs[i]));
-    }
-    if (lua_pcall(L, input_count, LUA_MULTRET, 0) != LUA_OK) {
-        trace->failed = true;
-        return ORR_INVALID;
-    }
-    int count = lua_gettop(L) - base;
-    for (int i = 0; i < count; i++) {
-        struct orr__handle *handle = luaL_testudata(L, base + 1 + i, ORR__TENSOR);
-        if (i >= output_max || !handle || !handle->pointer) {
-            while (i-- > 0) {
-                orr_tensor_destroy(&outputs[i]);
-            }
-            lua_settop(L, base);
-            trace->failed = true;
-            lua_pushliteral(L, "a compiled function must return live tensors only");
-            return ORR_INVALID;
-        }
-        outputs[i] = orr_tensor_retain(handle->pointer);
-    }
-    lua_settop(L, base);
-    *out_output_count = count;
-    return ORR_OK;
+    lua_pushlightuserdata(L, trace);
+    trace->failed = lua_pcall(L, 2, 0, 0) != LUA_OK;
+    *out_output_count = trace->output_count;
+    return trace->failed ? ORR_INVALID : ORR_OK;
 }
 
 /* Frees the handles that were made while tracing: the program owns what it needs. */

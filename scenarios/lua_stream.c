@@ -61,6 +61,10 @@ int orr__device_stream(lua_State *L) {
             kind = i;
     if (!lua_isnoneornil(L, 3))
         kind = orr__choice(L, "kind of stream", luaL_checkstring(L, 3), kind_names, KIND_COUNT);
+    for (int i = 0; i < KIND_COUNT; i++)
+        if (i != kind && strcmp(name, kind_names[i]) == 0)
+            return orr__raise(L, ORR_INVALID, "stream: '%s' is the device's own %s stream", name,
+                              name);
     orr__caller(L);
     lua_getfield(L, LUA_REGISTRYINDEX, STREAMS);
     const char *key = push_stream_key(L, device, name);

@@ -1,0 +1,93 @@
+/* The binding of tensors, operators and compiled functions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/scenario_play.h"
+
+static void operators_are_functions_and_methods(void **state) {
+    (void)state;
+    expect_printed("local x = orrery.tensor{ shape = {2}, values = {1, -2} }\n"
+                   "local y = orrery.relu(x) + x:neg() * 2\n"
+                   "local v = y:future():get()\n"
+                   "print(v[1], v[2])",
+                   "-1.0\t4.0\n");
+}
+
+static void what_the_runtime_sets_for_pieces_is_no_attribute_of_authors(void **state) {
+    (void)state;
+    expect_failure("orrery.randn{ shape = {2}, starts = {1} }",
+                   "demo.lua:1: unknown key 'starts' in randn; known: shape, dtype, seed, "
+                   "mesh, place");
+    expect_printed("local x = orrery.tensor{ shape = {3}, values = {1, 2, 3} }\n"
+                   "print(x:slice{ starts = {1}, ends = {2} }:future():get()[1])",
+                   "2.0\n");
+}
+
+static void a_compiled_function_returns_live_tensors(void **state) {
+    (void)state;
+    static const char message[] =
+        "demo.lua:3: a compiled function must return live tensors only, at most 64";
+    expect_failure("local x = orrery.ones{ shape = {2} }\n"
+                   "local f = orrery.fuse(function(x) return x:neg(), 1 end)\n"
+                   "f(x)",
+                   message);
+    expect_failure("local x = orrery.ones{ shape = {2} }\n"
+                   "local f = orrery.fuse(function(x) local y = x:neg(); y:free(); return y end)\n"
+                   "f(x)",
+                   message);
+    expect_failure("local x = orrery.ones{ shape = {2} }\n"
+                   "local f = orrery.fuse(function(x) return x .. 1 end)\n"
+                   "f(x)",
+                   "demo.lua:2: attempt to concatenate a orrery.tensor value (local 'x')");
+}
+
+/* Lua reports a lack of memory by jumping out of its call, which must not be the runtime's: with
+ * any limit, a function that could not be traced leaves the rest of the program as it was. */
+static void tracing_may_run_out_of_memory_anywhere(void **state) {
+    (void)state;
+    static const char text[] = "local f = orrery.capture(function(x) return x:relu() end)\n"
+                               "local x = orrery.ones{ shape = {2} }\n"
+                               "local traced = pcall(f, x)\n"
+                               "if not traced then f = nil end\n"
+                               "print(x:neg():future():get()[1], traced)";
+    int failed = 0, went_on = 0;
+    bool traced = false;
+    for (uint64_t limit = 16384; !traced; limit += 32) {
+        struct play play;
+        play_prepare(&play, text, 1);
+        play.config.memory_max = limit;
+        play_run(&play);
+        traced = strcmp(play.printed, "-1.0\ttrue\n") == 0;
+        if (play.status != ORR_OK) {
+            assert_non_null(strstr(play.error.text, "more than its limit"));
+            failed++;
+        } else if (!traced) {
+            assert_string_equal(play.printed, "-1.0\tfalse\n");
+            went_on++;
+        }
+        play_end(&play);
+    }
+    assert_true(failed > 100 && went_on > 0);
+}
+
+static void the_devices_own_streams_keep_their_names(void **state) {
+    (void)state;
+    expect_failure("orrery.device(0):stream('copy', 'compute')",
+                   "demo.lua:1: stream: 'copy' is the device's own copy stream");
+    expect_printed("print(orrery.device(0):stream('copy', 'copy'):name())", "copy\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operators_are_functions_and_methods),
+        cmocka_unit_test(what_the_runtime_sets_for_pieces_is_no_attribute_of_authors),
+        cmocka_unit_test(a_compiled_function_returns_live_tensors),
+        cmocka_unit_test(tracing_may_run_out_of_memory_anywhere),
+        cmocka_unit_test(the_devices_own_streams_keep_their_names),
+    };
+    return cmocka_run_group_tests_name("scenario_tensors", tests, NULL, NULL);
+}
