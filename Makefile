@@ -140,6 +140,12 @@ TESTS := $(TEST_SOURCES:tests/%.c=$(BUILD)/tests/%)
 FUZZERS := $(FUZZ_SOURCES:tests/%.c=$(BUILD)/tests/%)
 BENCHES := $(BENCH_SOURCES:bench/%.c=$(BUILD)/bench/%)
 
+# What the benchmarks are compared with is built where its library is installed; else they say so.
+ifneq ($(filter bench benches peers,$(MAKECMDGOALS)),)
+peer = $(if $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes),$(BUILD)/bench/peers/$(2))
+PEERS := $(call peer,simgrid,simgrid_kernels) $(call peer,starpu-1.3,starpu_tasks)
+endif
+
 # ------------------------------------------------------------------------------------------------
 # How things are printed and stamped
 
@@ -179,11 +185,12 @@ endif
 # ------------------------------------------------------------------------------------------------
 # Building
 
-.PHONY: all lib tests benches fuzzers gen
+.PHONY: all lib tests benches peers fuzzers gen
 all: $(COMMAND) $(STATIC) $(SHARED) $(BUILD)/orrery.pc ## command and libraries
 lib: $(STATIC) $(SHARED)
 tests: $(TESTS)
-benches: $(BENCHES)
+benches: $(BENCHES) $(PEERS)
+peers: $(PEERS)
 fuzzers: $(FUZZERS)
 gen: $(GEN)
 
@@ -229,6 +236,15 @@ $(BENCHES): $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BENCH_SHARED_OBJECTS) $(S
 		$(BUILD)/objects
 	@mkdir -p $(@D)
 	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $< $(BENCH_SHARED_OBJECTS) $(STATIC) $(LIBS) -o $@)
+
+peer_flags = $(patsubst -I%,-isystem %,$(call pkg,--cflags $(1))) $(call pkg,--libs $(1))
+$(BUILD)/bench/peers/simgrid_kernels: bench/peers/simgrid_kernels.cpp
+	@mkdir -p $(@D)
+	$(call run,PEER,$@,$(CXX) -std=c++17 -O2 $< -o $@ $(call peer_flags,simgrid))
+
+$(BUILD)/bench/peers/starpu_tasks: bench/peers/starpu_tasks.c
+	@mkdir -p $(@D)
+	$(call run,PEER,$@,$(CC) -std=gnu11 -O2 $< -o $@ $(call peer_flags,starpu-1.3))
 
 $(EMBED:%=$(BUILD)/gen/%.h): $(BUILD)/gen/%.h: % scripts/embed
 	@mkdir -p $(@D)
@@ -332,8 +348,8 @@ tidy: $(STATIC) ## the rules of the house, as a test (tests/tidy)
 golden: $(COMMAND) ## every scenario twice, against its transcript (tests/golden)
 	@tests/golden/run.sh
 
-bench: $(BENCHES) ## every benchmark, one after another; one line each: name value unit
-	$(Q)for b in $(BENCHES); do $$b || exit 1; done
+bench: $(BENCHES) $(PEERS) ## every benchmark, and a table of the aims; QUICK=1 for a short run
+	$(Q)BENCH_QUICK=$(QUICK) scripts/bench $(BUILD)/bench
 
 # Fuzzers: RUNS inputs each, from SEED on. A crash prints the input and the seed that made it.
 SEED ?= 1

@@ -1,0 +1,140 @@
+/* What a simulated kernel costs, through the public API: timing only, every record kept in memory.
+ *
+ *     build/release/bench/bench_sim [DEVICES]        8, 64, 512 and 4096 in turn
+ *
+ * One host enqueues the same number of kernels of 10 to 11 us on each device in turn; what it takes
+ * from the first enqueue to the end of the last kernel is divided by the number of kernels. Three
+ * ways to enqueue:
+ *
+ *     deep     a launch costs the host 1 ns: queues are full (1024) or hold the whole program
+ *     paced    a launch costs as much as keeps the devices just busy: queues stay short
+ *     runner   as "deep", but launches of 3 us each are made by one dispatch host a device
+ *
+ * In turn with these run the peer, SimGrid with the same kernels (bench/peers/), and the floor, a
+ * bare event core with the same kernels (bench/des_floor.h). All of it is one thread's CPU time. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/bench.h"
+#include "bench/des_floor.h"
+#include "runtime/record_memory.h"
+#include "runtime/stream.h"
+#include "sim/sim.h"
+
+enum { SIZES = 4, KERNELS = 512000, KERNELS_QUICK = 128000, PEER_KERNELS = 131072 };
+
+enum way { DEEP, PACED, RUNNER, WAYS };
+
+static const char *const way_names[WAYS] = {"deep", "paced", "runner"};
+
+struct machine {
+    struct orr_memory memory;
+    struct orr_record_memory *store;
+    struct orr_device_spec *specs;
+    struct orr_runtime *runtime;
+    struct orr_stream **streams;
+    uint32_t devices;
+};
+
+static void machine_open(struct machine *m, uint32_t devices, enum way way) {
+    struct orr_error error = {0};
+    *m = (struct machine){.memory = orr_memory_system(), .devices = devices};
+    struct orr_device_spec spec = {.name = "bench",
+                                   .memory_bytes = UINT64_C(1) << 36,
+                                   .bandwidth = 2000000000000,
+                                   .peak[ORR_UNIT_VECTOR][ORR_DTYPE_F32] = 1000000000000,
+                                   .host_launch_ns = way == RUNNER ? 3000 : 1};
+    if (way == PACED)
+        spec.host_launch_ns = 10400 / devices > 0 ? 10400 / devices : 1;
+    m->specs = calloc(devices, sizeof *m->specs);
+    m->streams = calloc(devices, sizeof *m->streams);
+    bench_must(m->specs && m->streams, "no memory");
+    for (uint32_t i = 0; i < devices; i++)
+        m->specs[i] = spec;
+    bench_check(orr_record_memory_create(&m->memory, &m->store), "store");
+    struct orr_runtime_config config = {.memory = &m->memory,
+                                        .open = orr_sim_open,
+                                        .specs = m->specs,
+                                        .device_count = devices,
+                                        .sink = orr_record_memory_sink(m->store),
+                                        .runner = way == RUNNER ? ORR_RUNNER_PER_DEVICE
+                                                                : ORR_RUNNER_INLINE,
+                                        .timing_only = true};
+    bench_check(orr_runtime_create(&config, &m->runtime, &error), error.text);
+    for (uint32_t i = 0; i < devices; i++)
+        m->streams[i] = orr_device_stream(m->runtime, i, ORR_STREAM_COMPUTE);
+}
+
+static void machine_close(struct machine *m) {
+    orr_runtime_destroy(&m->runtime);
+    orr_record_memory_destroy(&m->store);
+    free(m->streams);
+    free(m->specs);
+}
+
+/* ns per kernel. */
+static double run_ours(uint32_t devices, uint32_t kernels, enum way way) {
+    struct machine m;
+    machine_open(&m, devices, way);
+    struct orr_kernel kernel = {
+        .name = "kernel", .dtype = ORR_DTYPE_F32, .submit_ns = -1, .service_ns = -1};
+    double begin_s = bench_thread_cpu_s();
+    for (uint32_t j = 0; j < kernels; j++)
+        for (uint32_t i = 0; i < devices; i++) {
+            kernel.cost.flops = 1000 * (uint64_t)des_floor_duration_ns(i, j);
+            bench_check(orr_stream_kernel(m.streams[i], &kernel, NULL), "kernel");
+        }
+    bench_check(orr_runtime_finish(m.runtime), "finish");
+    double spent_s = bench_thread_cpu_s() - begin_s;
+    size_t records = orr_record_memory_count(m.store, ORR_RECORD_COMMAND);
+    bench_must(records == (size_t)devices * kernels, "records are missing");
+    machine_close(&m);
+    return spent_s / ((double)devices * kernels) * 1e9;
+}
+
+static double run_floor(uint32_t devices, uint32_t kernels) {
+    int64_t end_ns;
+    return des_floor_run(devices, kernels, &end_ns) / ((double)devices * kernels) * 1e9;
+}
+
+static double run_peer(uint32_t devices) {
+    char arguments[64];
+    double values[2];
+    uint32_t total = bench_quick() ? PEER_KERNELS / 4 : PEER_KERNELS;
+    snprintf(arguments, sizeof arguments, "kernels %u %u", (unsigned)devices,
+             (unsigned)(total / devices));
+    bench_peer_run("simgrid_kernels", arguments, values, 2);
+    return values[0];
+}
+
+static void measure(uint32_t devices, bool peer) {
+    double ours[WAYS][BENCH_ROUNDS_MAX], floor[BENCH_ROUNDS_MAX], theirs[BENCH_ROUNDS_MAX];
+    uint32_t kernels = (uint32_t)(bench_quick() ? KERNELS_QUICK : KERNELS) / devices;
+    for (int round = 0; round < bench_rounds(); round++) {
+        for (int way = 0; way < WAYS; way++)
+            ours[way][round] = run_ours(devices, kernels, (enum way)way);
+        floor[round] = run_floor(devices, kernels);
+        if (peer)
+            theirs[round] = run_peer(devices);
+    }
+    for (int way = 0; way < WAYS; way++)
+        bench_valuef(bench_median(ours[way], bench_rounds()), "ns/kernel", "sim_%s_%u",
+                     way_names[way], (unsigned)devices);
+    bench_valuef(bench_median(floor, bench_rounds()), "ns/kernel", "sim_floor_%u",
+                 (unsigned)devices);
+    if (peer)
+        bench_valuef(bench_median(theirs, bench_rounds()), "ns/activity", "sim_simgrid_%u",
+                     (unsigned)devices);
+}
+
+int main(int argc, char **argv) {
+    static const uint32_t sizes[SIZES] = {8, 64, 512, 4096};
+    if (argc > 1) {
+        measure((uint32_t)atoi(argv[1]), false);
+        return 0;
+    }
+    bool peer = bench_peer_exists("simgrid_kernels");
+    for (int i = 0; i < SIZES; i++)
+        measure(sizes[i], peer);
+    return 0;
+}
