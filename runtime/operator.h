@@ -36,10 +36,11 @@
  *   rope           x [..., s, d]    offset=0 theta=10000; half-split pairs
  *   sdpa           q [b, h, s, d], k [b, hkv, t, d], v [b, hkv, t, dv]    causal=false scale=0
  *                  (0: 1/sqrt(d)); h a multiple of hkv; causal: query i sees keys 0 .. i + t - s
- *   sum mean max argmax    x    dim=ORR_DIM_ALL keepdim=false; argmax is i64, sum of integers too
+ *   sum mean max argmax    x    dim=ORR_DIM_ALL keepdim=false; argmax is i64, sum of integers too;
+ *                  mean has total=0 too: what to divide by, 0 for the number of elements
  *   embedding      indices (i32 or i64) [...], weight [rows, width] of floats
  *   cross_entropy  logits [n, classes] of floats, targets (i32 or i64) [n] -> mean, f32 (f64 for
- *                  f64)
+ *                  f64)    total=0: what to divide by, 0 for n
  *   cast           x    dtype
  *   transpose      x    perm=[] (empty: the last two change places)
  *   slice          x    starts=[] ends=[]; shorter lists leave the rest whole, negative ones count
@@ -54,8 +55,36 @@
  *                  With both lists, the part at `starts` of a tensor of global_shape: shards of
  *                  ranks are the parts of one tensor. The same holds for dropout's mask.
  *
+ * What training adds; runtime/autograd.h applies the first group. `grad` is the gradient of the
+ * forward operator's result; sources and costs are in the files named.
+ *
+ *   relu_backward gelu_backward silu_backward    grad, x           (backward_pointwise.c)
+ *   tanh_backward      grad, y = tanh(x)
+ *   maximum_backward   grad, x - y: the part of x
+ *   softmax_backward   grad, y = softmax(x)                        (backward_norm.c)
+ *   layernorm_backward rmsnorm_backward    grad, x, [weight]    eps=1e-5
+ *   layernorm_backward_weight    grad, x -> of weight, of bias    eps=1e-5
+ *   rmsnorm_backward_weight      grad, x -> of weight    eps=1e-5
+ *   rope_backward      grad    offset=0 theta=10000                (backward_attention.c)
+ *   sdpa_backward      grad, q, k, v, out -> of q, of k, of v    causal=false scale=0
+ *   matmul_backward_weight    x [..., m], y [..., n] -> [m, n]     (backward_move.c)
+ *   pad                x    before=[] after=[]: zeros around x
+ *   unbroadcast        x    dims leading=0: sum over several dimensions (backward_reduction.c)
+ *   expand             x    shape dims=[] shards=[]: repeated along several dimensions
+ *   max_backward       grad, x    dim=ORR_DIM_ALL keepdim=false
+ *   embedding_backward      grad [..., width], indices [...] -> [rows, width]    rows
+ *   cross_entropy_backward  grad [], logits, targets    total      (backward_gather.c)
+ *
+ *   sgd                param, grad -> param    lr weight_decay=0   (update.c)
+ *   sgd_momentum       param, grad, momentum -> param, momentum    lr momentum=0.9 weight_decay=0
+ *                      nesterov=false
+ *   adamw              param, grad, mean, square -> param, mean, square    lr beta1=0.9 beta2=0.999
+ *                      eps=1e-8 weight_decay=0.01 step=1
+ *   adamw_master       master, grad, mean, square -> param in grad's dtype, master, mean, square
+ *   count_nonfinite    x -> how many elements are infinite or NaN, f32
+ *
  * A result may not overlap an operand, except that a pointwise operator may write over an operand
- * of the result's shape.
+ * of the result's shape, and an optimizer's result over the operand that it replaces.
  *
  * Threads: the table is constant; `compute` is safe from any thread on distinct results. */
 #ifndef ORR_RUNTIME_OPERATOR_H
@@ -72,7 +101,7 @@
 
 enum {
     ORR_INPUTS_MAX = 16, /* operands of one operator; concat is the only one that takes many */
-    ORR_OUTPUTS_MAX = 2,
+    ORR_OUTPUTS_MAX = 4,
     ORR_ATTRIBUTES_MAX = 6,
     ORR_DIM_ALL = -100 /* reductions: the attribute `dim` for "over all dimensions", the default */
 };
@@ -128,6 +157,7 @@ enum orr_operator_class {
     ORR_OPERATOR_MOVE,   /* cast, transpose, slice, concat: no arithmetic */
     ORR_OPERATOR_ALIAS,  /* reshape: the result is the operand's memory; no kernel, no cost */
     ORR_OPERATOR_SOURCE, /* zeros, full, arange, randn: shape and dtype are attributes */
+    ORR_OPERATOR_UPDATE, /* optimizers: several results, element by element */
 };
 
 struct orr_operator {

@@ -9,6 +9,22 @@
  *     attention       S(0) batch and S(1) heads, the same for q, k, v
  *     move            the dimension moves along; a dimension that is cut or joined may not be
  *     sharded
+ *     update          all R, or all S(d): an optimizer's gradient is reduced first
+ *
+ * Training's own rows (see the table in runtime/autograd.h):
+ *     ..._backward pointwise      as pointwise; P,R -> P, because they are linear in the gradient
+ *     softmax_, layernorm_, rmsnorm_backward    S(d),S(d),R -> S(d), d before the last dimension
+ *     ..._backward_weight         R,R -> R    S(d),S(d) -> P; matmul's also S(last),R -> S(0),
+ *                                 R,S(last) -> S(1) and P,R or R,P -> P
+ *     unbroadcast                 S(d) -> P for a summed d, else S(d); P -> P
+ *     expand                      S(d) -> S(d); R -> R or, as asked, S(repeated d); P -> P
+ *     max_backward                S(d),S(d) -> S(d) unless d is reduced
+ *     embedding_backward          S(d),S(d) -> P    S(last),R -> S(1)
+ *     cross_entropy_backward      R,S(0),S(0) -> S(0)
+ *     pad                         S(d) -> S(d) unless d is padded; P -> P
+ *     count_nonfinite             S(d) -> P
+ *
+ * mean and cross_entropy over sharded rows are partial too: each rank divides by the whole's count.
  *
  * A non-linear operator takes no partial operand: relu(a + b) is not relu(a) + relu(b). */
 #include <assert.h>
@@ -23,6 +39,8 @@ struct question {
     int count;
     const struct orr_attributes *attributes;
     const struct orr_operand_info *output;
+    int axis;
+    int64_t parts; /* that the first operand's sharded dimension is cut into, by all axes */
     struct orr_placement given[ORR_INPUTS_MAX]; /* along the axis */
 };
 
@@ -39,6 +57,10 @@ static bool is(const struct question *q, const char *name) {
 
 static bool is_shard(struct orr_placement placement, int dim) {
     return placement.kind == ORR_SHARD && placement.dim == dim;
+}
+
+static bool is_sum(struct orr_placement placement) {
+    return placement.kind == ORR_PARTIAL && placement.reduction == ORR_SUM;
 }
 
 static bool all_replicated(const struct question *q) {
@@ -66,7 +88,8 @@ static bool partial_rule(const struct question *q, struct orr_placement *out) {
     if (is(q, "scale") || is(q, "neg") || is(q, "cast") || is(q, "transpose") || is(q, "reshape")) {
         return first;
     }
-    if (is(q, "mul") || is(q, "div")) {
+    if (is(q, "mul") || is(q, "div") ||
+        (q->op->class == ORR_OPERATOR_POINTWISE && strstr(q->op->name, "_backward"))) {
         return first && q->given[1].kind == ORR_REPLICATE;
     }
     return false;
@@ -101,6 +124,12 @@ static bool flag(const struct question *q, const char *name) {
     return index >= 0 && q->attributes->values[index].integer != 0;
 }
 
+/* Linear in each of its two operands. */
+static bool bilinear_partial(const struct question *q) {
+    return (is_sum(q->given[0]) && q->given[1].kind == ORR_REPLICATE) ||
+           (q->given[0].kind == ORR_REPLICATE && is_sum(q->given[1]));
+}
+
 /* Dimensions of a GEMM: rows and inner of x; inner and columns of the weight. */
 static bool gemm_rule(const struct question *q, struct orr_placement *out) {
     bool linear = is(q, "linear");
@@ -132,7 +161,7 @@ static bool gemm_rule(const struct question *q, struct orr_placement *out) {
         }
     }
     *out = P;
-    return q->given[0].kind == ORR_PARTIAL && q->given[1].kind == ORR_REPLICATE && q->count < 3;
+    return bilinear_partial(q) && q->count < 3;
 }
 
 /* The first operand's shard stays, the others are replicated. */
@@ -154,24 +183,33 @@ static bool reduction_rule(const struct question *q, struct orr_placement *out) 
     dim = dim < 0 ? dim + rank : dim;
     if (q->given[0].kind == ORR_PARTIAL) {
         *out = P;
-        return is(q, "sum") && q->given[0].reduction == ORR_SUM;
+        return (is(q, "sum") || is(q, "mean")) && q->given[0].reduction == ORR_SUM;
     }
     int at = q->given[0].dim;
     if (all || rank == 1 || at == dim) {
         *out = P;
-        return is(q, "sum");
+        return is(q, "sum") || is(q, "mean");
     }
     *out = shard(at > dim && !flag(q, "keepdim") ? at - 1 : at);
     return true;
 }
 
+/* sdpa and its gradient: batch and heads, the same for all operands. */
 static bool attention_rule(const struct question *q, struct orr_placement *out) {
     *out = q->given[0];
-    return q->given[0].kind == ORR_SHARD && q->given[0].dim <= 1 && q->count >= 3 &&
-           is_shard(q->given[1], q->given[0].dim) && is_shard(q->given[2], q->given[0].dim);
+    for (int i = 0; i < q->count; i++) {
+        if (!is_shard(q->given[i], q->given[0].dim)) {
+            return false;
+        }
+    }
+    return q->given[0].dim <= 1;
 }
 
 static bool gather_rule(const struct question *q, struct orr_placement *out) {
+    if (is(q, "cross_entropy")) {
+        *out = P;
+        return is_shard(q->given[0], 0) && is_shard(q->given[1], 0);
+    }
     if (!is(q, "embedding")) {
         return false;
     }
@@ -198,17 +236,30 @@ static bool transpose_rule(const struct question *q, struct orr_placement *out) 
     return false;
 }
 
-/* A reshape keeps a shard of a dimension whose size, and the sizes before it, do not change. */
+/* A reshape keeps a shard of a dimension whose size, and the sizes before it, do not change. A
+ * dimension that is joined with others or parted, as [b, s, h d] and [b, s, h, d], keeps even shards
+ * if it is the outermost of those on both sides: the pieces are the same runs of memory. */
 static bool reshape_rule(const struct question *q, struct orr_placement *out) {
     const struct orr_shape *from = &q->inputs[0].shape, *to = &q->output->shape;
     int dim = q->given[0].dim;
-    for (int i = 0; i <= dim; i++) {
-        if (i >= to->rank || from->dims[i] != to->dims[i]) {
-            return false;
-        }
+    int64_t outer = 1, before = 1;
+    bool same = dim < to->rank && from->dims[dim] == to->dims[dim];
+    for (int i = 0; i < dim; i++) {
+        outer *= from->dims[i];
+        same = same && from->dims[i] == to->dims[i];
     }
     *out = shard(dim);
-    return true;
+    if (same) {
+        return true;
+    }
+    for (int i = 0; i < to->rank && before <= outer && from->dims[dim] % q->parts == 0; i++) {
+        if (before == outer && to->dims[i] % q->parts == 0) {
+            *out = shard(i);
+            return true;
+        }
+        before *= to->dims[i];
+    }
+    return false;
 }
 
 static bool move_rule(const struct question *q, struct orr_placement *out) {
@@ -237,10 +288,159 @@ static bool move_rule(const struct question *q, struct orr_placement *out) {
                              q->inputs[0].shape.dims[dim] == q->output->shape.dims[dim]);
 }
 
+/* --- training --- */
+
+/* The first `count` operands are sharded alike, the others replicated. */
+static bool alike(const struct question *q, int count) {
+    for (int i = 0; i < q->count; i++) {
+        if (i < count ? !is_shard(q->given[i], q->given[0].dim)
+                      : q->given[i].kind != ORR_REPLICATE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Is `dim` in the attribute's list? */
+static bool lists(const struct question *q, const char *name, int dim) {
+    const struct orr_shape *list =
+        &q->attributes->values[orr_operator_attribute(q->op, name)].shape;
+    for (int i = 0; i < list->rank; i++) {
+        if (list->dims[i] == dim) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool matmul_weight_rule(const struct question *q, struct orr_placement *out) {
+    int last = rank_of(q, 0) - 1;
+    *out = P;
+    if ((alike(q, 2) && q->given[0].dim != last) || bilinear_partial(q)) {
+        return true;
+    }
+    *out = shard(is_shard(q->given[0], last) ? 0 : 1);
+    return (is_shard(q->given[0], last) && q->given[1].kind == ORR_REPLICATE) ||
+           (q->given[0].kind == ORR_REPLICATE && is_shard(q->given[1], last));
+}
+
+static bool norm_backward_rule(const struct question *q, struct orr_placement *out) {
+    bool weight = strstr(q->op->name, "_weight") != NULL;
+    *out = weight ? P : q->given[0];
+    return alike(q, 2) && q->given[0].dim != rank_of(q, 0) - 1;
+}
+
+static bool unbroadcast_rule(const struct question *q, struct orr_placement *out) {
+    int leading = (int)q->attributes->values[orr_operator_attribute(q->op, "leading")].integer;
+    bool sums = q->given[0].kind == ORR_PARTIAL || lists(q, "dims", q->given[0].dim);
+    *out = sums ? P : shard(q->given[0].dim - leading);
+    return q->given[0].kind != ORR_PARTIAL || is_sum(q->given[0]);
+}
+
+/* The result's dimension of an operand's: those that are repeated may be missing there. */
+static int expanded_dim(const struct question *q, int dim) {
+    bool keeps = rank_of(q, 0) == q->output->shape.rank;
+    for (int to = 0; to < q->output->shape.rank; to++) {
+        bool missing = !keeps && lists(q, "dims", to);
+        if (!missing && dim-- == 0) {
+            return to;
+        }
+    }
+    return -1;
+}
+
+static bool expand_rule(const struct question *q, struct orr_placement *out) {
+    const struct orr_shape *shards =
+        &q->attributes->values[orr_operator_attribute(q->op, "shards")].shape;
+    int64_t wanted = q->axis < shards->rank ? shards->dims[q->axis] : -1;
+    if (q->given[0].kind == ORR_REPLICATE) {
+        *out = wanted < 0 ? R : shard((int)wanted);
+        return wanted < 0 || lists(q, "dims", (int)wanted);
+    }
+    if (q->given[0].kind == ORR_PARTIAL) {
+        *out = P;
+        return wanted < 0 && is_sum(q->given[0]);
+    }
+    int dim = expanded_dim(q, q->given[0].dim);
+    *out = shard(dim);
+    return dim >= 0 && !lists(q, "dims", dim) && (wanted < 0 || wanted == dim);
+}
+
+/* grad has x's dimensions without the reduced one, or with size 1 there. */
+static bool max_backward_rule(const struct question *q, struct orr_placement *out) {
+    int64_t dim = q->attributes->values[orr_operator_attribute(q->op, "dim")].integer;
+    if (dim == ORR_DIM_ALL || q->given[1].kind != ORR_SHARD) {
+        return false;
+    }
+    dim = dim < 0 ? dim + rank_of(q, 1) : dim;
+    int at = q->given[1].dim;
+    *out = shard(at);
+    return at != dim && is_shard(q->given[0], at > dim && !flag(q, "keepdim") ? at - 1 : at);
+}
+
+static bool embedding_backward_rule(const struct question *q, struct orr_placement *out) {
+    int last = rank_of(q, 0) - 1;
+    bool columns = is_shard(q->given[0], last);
+    *out = columns ? shard(1) : P;
+    return columns ? q->given[1].kind == ORR_REPLICATE : alike(q, 2);
+}
+
+static bool cross_entropy_backward_rule(const struct question *q, struct orr_placement *out) {
+    *out = shard(0);
+    return q->given[0].kind == ORR_REPLICATE && is_shard(q->given[1], 0) &&
+           is_shard(q->given[2], 0);
+}
+
+static bool pad_rule(const struct question *q, struct orr_placement *out) {
+    *out = q->given[0];
+    if (q->given[0].kind == ORR_PARTIAL) {
+        return is_sum(q->given[0]);
+    }
+    int dim = q->given[0].dim;
+    return q->inputs[0].shape.dims[dim] == q->output->shape.dims[dim];
+}
+
+static bool count_rule(const struct question *q, struct orr_placement *out) {
+    *out = P;
+    return q->given[0].kind == ORR_SHARD;
+}
+
+typedef bool (*rule_function)(const struct question *q, struct orr_placement *out);
+
+/* The rule of one of training's rows whose class has none for it, or NULL. */
+static rule_function training_rule(const struct question *q) {
+    static const struct {
+        const char *name;
+        rule_function rule;
+    } rules[] = {{"matmul_backward_weight", matmul_weight_rule},
+                 {"softmax_backward", norm_backward_rule},
+                 {"layernorm_backward", norm_backward_rule},
+                 {"layernorm_backward_weight", norm_backward_rule},
+                 {"rmsnorm_backward", norm_backward_rule},
+                 {"rmsnorm_backward_weight", norm_backward_rule},
+                 {"unbroadcast", unbroadcast_rule},
+                 {"expand", expand_rule},
+                 {"max_backward", max_backward_rule},
+                 {"embedding_backward", embedding_backward_rule},
+                 {"cross_entropy_backward", cross_entropy_backward_rule},
+                 {"pad", pad_rule},
+                 {"count_nonfinite", count_rule}};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (is(q, rules[i].name)) {
+            return rules[i].rule;
+        }
+    }
+    return NULL;
+}
+
 static bool answer(const struct question *q, struct orr_placement *out) {
     *out = R;
-    if (all_replicated(q)) {
+    if (all_replicated(q) && !is(q, "expand")) {
         return true;
+    }
+    rule_function training = training_rule(q);
+    if (training) {
+        return training(q, out);
     }
     switch (q->op->class) {
     case ORR_OPERATOR_GEMM: return gemm_rule(q, out);
@@ -248,15 +448,26 @@ static bool answer(const struct question *q, struct orr_placement *out) {
     case ORR_OPERATOR_NORM: return first_rule(q, rank_of(q, 0) - 1, out);
     case ORR_OPERATOR_REDUCTION: return reduction_rule(q, out);
     case ORR_OPERATOR_ATTENTION:
-        return is(q, "sdpa") ? attention_rule(q, out)
+        return q->count >= 3 ? attention_rule(q, out)
                              : first_rule(q, rank_of(q, 0) - 1, out); /* rope: not the head dim */
     case ORR_OPERATOR_GATHER: return gather_rule(q, out);
     case ORR_OPERATOR_MOVE: return move_rule(q, out);
     case ORR_OPERATOR_ALIAS:
         return partial_rule(q, out) || (q->given[0].kind == ORR_SHARD && reshape_rule(q, out));
     case ORR_OPERATOR_SOURCE: return false;
+    case ORR_OPERATOR_UPDATE: *out = q->given[0]; return alike(q, q->count);
     }
     return false;
+}
+
+static int64_t parts_of(const struct orr_layout *layout, int axis) {
+    int64_t parts = 1;
+    for (int i = 0; i < layout->mesh->axis_count; i++) {
+        bool cuts = layout->axes[axis].kind == ORR_SHARD &&
+                    is_shard(layout->axes[i], layout->axes[axis].dim);
+        parts *= cuts ? layout->mesh->dims[i] : 1;
+    }
+    return parts;
 }
 
 static const char *legal(const struct orr_operator *op) {
@@ -268,7 +479,10 @@ static const char *legal(const struct orr_operator *op) {
     case ORR_OPERATOR_REDUCTION:
         return "R; S(d) for a dimension that is not reduced; any S(d) for sum";
     case ORR_OPERATOR_ATTENTION: return "R, S(0) or S(1), the same for all operands";
-    case ORR_OPERATOR_GATHER: return "R; indices S(d) with table R; table S(1) with indices R";
+    case ORR_OPERATOR_GATHER:
+        return "R; indices S(d) with table R; table S(1) with indices R; rows of a loss S(0)";
+    case ORR_OPERATOR_UPDATE:
+        return "all R, or all S(d); a partial gradient is redistributed first";
     default: return "R; S(d) for a dimension that is not cut or joined";
     }
 }
@@ -308,7 +522,9 @@ enum orr_status orr_placement_infer(const struct orr_operator *op,
                              .inputs = inputs,
                              .count = input_count,
                              .attributes = attributes,
-                             .output = output};
+                             .output = output,
+                             .axis = axis,
+                             .parts = parts_of(layouts[0], axis)};
         for (int i = 0; i < input_count; i++) {
             q.given[i] = layouts[i]->axes[axis];
         }

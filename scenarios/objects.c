@@ -8,10 +8,10 @@ static int index_known(lua_State *L) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)
         return 1;
-    const char *names[64];
+    const char *names[256];
     int count = 0;
     for (lua_pushnil(L); lua_next(L, lua_upvalueindex(1)); lua_pop(L, 1))
-        if (count < 64 && lua_type(L, -2) == LUA_TSTRING)
+        if (count < 256 && lua_type(L, -2) == LUA_TSTRING)
             names[count++] = lua_tostring(L, -2);
     const char *module = lua_tostring(L, lua_upvalueindex(2));
     const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : luaL_typename(L, 2);

@@ -285,11 +285,14 @@ static void costs_are_exact(void **state) {
     }
 }
 
+/* Those behind randn, which training adds, have theirs in test_backward.c. */
 static void every_operator_has_a_row_here(void **state) {
     (void)state;
+    bool behind = false;
     for (int i = 0; i < orr_operator_count(); i++) {
         const struct orr_operator *op = orr_operator_at(i);
-        bool found = false;
+        bool found = behind;
+        behind = behind || strcmp(op->name, "randn") == 0;
         for (int j = 0; j < COST_COUNT; j++)
             found = found || strcmp(costs[j].example.op, op->name) == 0;
         if (!found)

@@ -102,13 +102,15 @@ const struct orr_operator orr__operator_embedding = {
     .compute = compute_embedding,
 };
 
-/* ---- cross_entropy: the mean over rows of log(sum(exp(logits))) - logits[target] ---- */
+/* ---- cross_entropy: the mean over rows of log(sum(exp(logits))) - logits[target] ----
+ *
+ * With the attribute `total` the sum is divided by that: a piece of the rows gives its part of the
+ * mean over all of them. */
 
 static enum orr_status infer_cross_entropy(const struct orr_operand_info *inputs, int input_count,
                                            const struct orr_attributes *attributes,
                                            struct orr_operand_info *out_outputs,
                                            struct orr_error *error) {
-    (void)attributes;
     const struct orr_operator *op = &orr__operator_cross_entropy;
     enum orr_status status = orr__check_operands(op, inputs, input_count, ORR__ANY, error);
     if (status != ORR_OK)
@@ -122,6 +124,10 @@ static enum orr_status infer_cross_entropy(const struct orr_operand_info *inputs
                            "expected logits [n, classes] and targets [n]");
     if (logits->dims[0] == 0)
         return orr__refuse(op, inputs, input_count, error, "the mean of no rows is undefined");
+    if (attributes->values[0].integer < 0)
+        return orr__refuse(op, inputs, input_count, error,
+                           "total is %" PRId64 ", expected 0 or more",
+                           attributes->values[0].integer);
     bool is_f64 = inputs[0].dtype == ORR_DTYPE_F64;
     out_outputs[0] = (struct orr_operand_info){.dtype = is_f64 ? ORR_DTYPE_F64 : ORR_DTYPE_F32};
     return ORR_OK;
@@ -172,7 +178,6 @@ static enum orr_status compute_cross_entropy(const struct orr_tensor_view *input
                                              const struct orr_tensor_view *outputs,
                                              const struct orr_memory *memory,
                                              struct orr_error *error) {
-    (void)attributes;
     enum orr_status status = check_targets(inputs, input_count, error);
     if (status != ORR_OK)
         return status;
@@ -189,12 +194,17 @@ static enum orr_status compute_cross_entropy(const struct orr_tensor_view *input
         orr_dtype_convert(compute, row, inputs[0].dtype, from, (size_t)classes);
         sum += row_loss(compute, row, classes, load_index(&inputs[1], i));
     }
-    orr_dtype_store(outputs[0].dtype, outputs[0].data, 0, sum / (double)n);
+    int64_t total = attributes->values[0].integer ? attributes->values[0].integer : n;
+    orr_dtype_store(outputs[0].dtype, outputs[0].data, 0, sum / (double)total);
     orr_memory_free(memory, row);
     return ORR_OK;
 }
 
 static const char *const cross_entropy_names[] = {"logits", "targets"};
+static const struct orr_attribute_spec cross_entropy_attributes[] = {
+    {.name = "total", .kind = ORR_ATTRIBUTE_INT},
+    {.name = NULL},
+};
 
 const struct orr_operator orr__operator_cross_entropy = {
     .name = "cross_entropy",
@@ -203,7 +213,7 @@ const struct orr_operator orr__operator_cross_entropy = {
     .inputs_max = 2,
     .outputs = 1,
     .input_names = cross_entropy_names,
-    .attributes = no_attributes,
+    .attributes = cross_entropy_attributes,
     .infer = infer_cross_entropy,
     .cost = cost_cross_entropy,
     .compute = compute_cross_entropy,

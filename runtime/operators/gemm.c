@@ -35,14 +35,14 @@ void orr__panel_f32(const struct orr__panel *panel) {
     cblas_sgemm(CblasRowMajor, blas_transpose(panel->transpose_a),
                 blas_transpose(panel->transpose_b), (blasint)panel->m, (blasint)panel->n,
                 (blasint)panel->k, 1, panel->a, (blasint)panel->lda, panel->b, (blasint)panel->ldb,
-                0, panel->c, (blasint)panel->ldc);
+                panel->adds ? 1 : 0, panel->c, (blasint)panel->ldc);
 }
 
 void orr__panel_f64(const struct orr__panel *panel) {
     cblas_dgemm(CblasRowMajor, blas_transpose(panel->transpose_a),
                 blas_transpose(panel->transpose_b), (blasint)panel->m, (blasint)panel->n,
                 (blasint)panel->k, 1, panel->a, (blasint)panel->lda, panel->b, (blasint)panel->ldb,
-                0, panel->c, (blasint)panel->ldc);
+                panel->adds ? 1 : 0, panel->c, (blasint)panel->ldc);
 }
 
 static int64_t min_i64(int64_t a, int64_t b) {

@@ -23,9 +23,10 @@ enum orr_status orr__gemm_run(const struct orr_operator *op, const struct orr__g
                               const struct orr_memory *memory,
                               struct orr_error *error) ORR_MUST_CHECK;
 
-/* C = op(A) op(B) in f32 or f64 with leading dimensions, straight to the library. */
+/* C = op(A) op(B) in f32 or f64 with leading dimensions, straight to the library; C += with
+ * `adds`. */
 struct orr__panel {
-    bool transpose_a, transpose_b;
+    bool transpose_a, transpose_b, adds;
     int64_t m, n, k;
     const void *a, *b;
     int64_t lda, ldb, ldc;

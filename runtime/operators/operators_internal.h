@@ -51,7 +51,31 @@
     X(full)                                                                                        \
     X(arange)                                                                                      \
     X(rand)                                                                                        \
-    X(randn)
+    X(randn)                                                                                       \
+    X(relu_backward)                                                                               \
+    X(gelu_backward)                                                                               \
+    X(silu_backward)                                                                               \
+    X(tanh_backward)                                                                               \
+    X(maximum_backward)                                                                            \
+    X(softmax_backward)                                                                            \
+    X(layernorm_backward)                                                                          \
+    X(layernorm_backward_weight)                                                                   \
+    X(rmsnorm_backward)                                                                            \
+    X(rmsnorm_backward_weight)                                                                     \
+    X(rope_backward)                                                                               \
+    X(sdpa_backward)                                                                               \
+    X(matmul_backward_weight)                                                                      \
+    X(unbroadcast)                                                                                 \
+    X(expand)                                                                                      \
+    X(max_backward)                                                                                \
+    X(embedding_backward)                                                                          \
+    X(cross_entropy_backward)                                                                      \
+    X(pad)                                                                                         \
+    X(sgd)                                                                                         \
+    X(sgd_momentum)                                                                                \
+    X(adamw)                                                                                       \
+    X(adamw_master)                                                                                \
+    X(count_nonfinite)
 
 #define ORR__OPERATOR_DECLARE(name) extern const struct orr_operator orr__operator_##name;
 ORR__OPERATOR_LIST(ORR__OPERATOR_DECLARE)

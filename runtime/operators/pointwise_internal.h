@@ -43,6 +43,8 @@ struct orr__pointwise {
 
 /* The kernels of a pointwise operator, NULL for any other. */
 const struct orr__pointwise *orr__pointwise_of(const struct orr_operator *op);
+/* The same among those of backward_pointwise.c. */
+const struct orr__pointwise *orr__pointwise_backward_of(const struct orr_operator *op);
 
 struct orr__stage {
     const struct orr_operator *op; /* of class POINTWISE */

@@ -163,5 +163,5 @@ const struct orr__pointwise *orr__pointwise_of(const struct orr_operator *op) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].op == op)
             return &table[i];
-    return NULL;
+    return orr__pointwise_backward_of(op);
 }

@@ -5,6 +5,9 @@
  * i64, max keeps the dtype, argmax is the i64 index of the first largest element (a NaN is the
  * largest).
  *
+ * mean divides by its attribute `total` if that is not 0: a piece of a larger tensor gives its part
+ * of the whole's mean, and the parts add up to it.
+ *
  * Cost: one FLOP for each element of x (an addition or a comparison); mean's division, once for
  * each result, is left out. Bytes: x once, the result once. */
 #include <inttypes.h>
@@ -14,21 +17,22 @@
 #include "runtime/operators/operators_internal.h"
 #include "runtime/operators/rows_internal.h"
 
-enum { REDUCE_DIM, REDUCE_KEEPDIM };
+enum { REDUCE_DIM, REDUCE_KEEPDIM, MEAN_TOTAL };
 enum { PIECE = 512 }; /* elements converted at a time */
 
 enum reduce_kind { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_ARGMAX };
 
 struct view3 {
     int64_t outer, n, inner;
+    double divisor; /* of a mean */
 };
 
 static struct view3 view_of(const struct orr_shape *x, int64_t dim) {
     if (dim == ORR_DIM_ALL)
-        return (struct view3){1, orr_shape_count(x), 1};
+        return (struct view3){1, orr_shape_count(x), 1, 1};
     int at = (int)(dim < 0 ? dim + x->rank : dim);
     return (struct view3){orr__dims_product(x, 0, at), x->dims[at],
-                          orr__dims_product(x, at + 1, x->rank)};
+                          orr__dims_product(x, at + 1, x->rank), 1};
 }
 
 static enum orr_dtype result_dtype(enum reduce_kind kind, enum orr_dtype x) {
@@ -66,6 +70,10 @@ static enum orr_status infer_reduce(const struct orr_operator *op, enum reduce_k
     struct orr_shape shape = result_shape(x, dim, attributes->values[REDUCE_KEEPDIM].integer != 0);
     if (kind != REDUCE_SUM && view_of(x, dim).n == 0 && orr_shape_count(&shape) > 0)
         return orr__refuse(op, inputs, input_count, error, "there are no elements to reduce");
+    if (kind == REDUCE_MEAN && attributes->values[MEAN_TOTAL].integer < 0)
+        return orr__refuse(op, inputs, input_count, error,
+                           "total is %" PRId64 ", expected 0 or more",
+                           attributes->values[MEAN_TOTAL].integer);
     *out = (struct orr_operand_info){.dtype = result_dtype(kind, inputs[0].dtype), .shape = shape};
     return orr__check_result(op, inputs, input_count, out, error);
 }
@@ -188,7 +196,7 @@ static void reduce_column(enum reduce_kind kind, const struct orr_tensor_view *x
             take_integers(&state, kind, step, count, values.integer);
     }
     for (int i = 0; kind == REDUCE_MEAN && i < count; i++)
-        state.real[i] /= (double)view->n;
+        state.real[i] /= view->divisor;
     put(&state, kind, real, outer * view->inner + inner, count, output);
 }
 
@@ -211,9 +219,11 @@ static double max_row(enum orr_dtype dtype, const char *row, int64_t n) {
 }
 
 /* One result: floats by whole rows, the rest by the state above, element by element. */
-static void reduce_row(enum reduce_kind kind, const struct orr_tensor_view *x, int64_t n,
-                       int64_t outer, const struct orr_tensor_view *output) {
+static void reduce_row(enum reduce_kind kind, const struct orr_tensor_view *x,
+                       const struct view3 *view, int64_t outer,
+                       const struct orr_tensor_view *output) {
     struct accumulators total;
+    int64_t n = view->n;
     total.real[0] = 0;
     total.integer[0] = 0;
     bool real = orr_dtype_is_float(x->dtype);
@@ -222,7 +232,7 @@ static void reduce_row(enum reduce_kind kind, const struct orr_tensor_view *x, i
     if (real && kind != REDUCE_ARGMAX) {
         total.real[0] = kind == REDUCE_MAX ? max_row(x->dtype, row, n) : sum_row(x->dtype, row, n);
         if (kind == REDUCE_MEAN)
-            total.real[0] /= (double)n;
+            total.real[0] /= view->divisor;
         put(&total, kind, real, outer, 1, output);
         return;
     }
@@ -249,9 +259,13 @@ static enum orr_status compute_reduce(enum reduce_kind kind, const struct orr_te
     struct view3 view = view_of(&x->shape, attributes->values[REDUCE_DIM].integer);
     if (orr_shape_count(&output->shape) == 0)
         return ORR_OK;
+    if (kind == REDUCE_MEAN) {
+        int64_t total = attributes->values[MEAN_TOTAL].integer;
+        view.divisor = (double)(total ? total : view.n);
+    }
     for (int64_t outer = 0; outer < view.outer; outer++) {
         if (view.inner == 1) {
-            reduce_row(kind, x, view.n, outer, output);
+            reduce_row(kind, x, &view, outer, output);
             continue;
         }
         for (int64_t inner = 0; inner < view.inner; inner += PIECE) {
@@ -269,7 +283,14 @@ static const struct orr_attribute_spec reduce_attributes[] = {
     {.name = NULL},
 };
 
-#define REDUCE(id, kind, dtypes)                                                                   \
+static const struct orr_attribute_spec mean_attributes[] = {
+    [REDUCE_DIM] = {.name = "dim", .kind = ORR_ATTRIBUTE_INT, .integer = ORR_DIM_ALL},
+    [REDUCE_KEEPDIM] = {.name = "keepdim", .kind = ORR_ATTRIBUTE_BOOL},
+    [MEAN_TOTAL] = {.name = "total", .kind = ORR_ATTRIBUTE_INT},
+    {.name = NULL},
+};
+
+#define REDUCE(id, kind, dtypes, attribute_list)                                                   \
     static enum orr_status infer_##id(const struct orr_operand_info *inputs, int input_count,      \
                                       const struct orr_attributes *attributes,                     \
                                       struct orr_operand_info *out_outputs,                        \
@@ -293,13 +314,13 @@ static const struct orr_attribute_spec reduce_attributes[] = {
         .inputs_max = 1,                                                                           \
         .outputs = 1,                                                                              \
         .input_names = reduce_names,                                                               \
-        .attributes = reduce_attributes,                                                           \
+        .attributes = attribute_list,                                                              \
         .infer = infer_##id,                                                                       \
         .cost = cost_reduce,                                                                       \
         .compute = compute_##id,                                                                   \
     };
 
-REDUCE(sum, REDUCE_SUM, ORR__ANY)
-REDUCE(mean, REDUCE_MEAN, ORR__FLOATS)
-REDUCE(max, REDUCE_MAX, ORR__NUMBERS)
-REDUCE(argmax, REDUCE_ARGMAX, ORR__NUMBERS)
+REDUCE(sum, REDUCE_SUM, ORR__ANY, reduce_attributes)
+REDUCE(mean, REDUCE_MEAN, ORR__FLOATS, mean_attributes)
+REDUCE(max, REDUCE_MAX, ORR__NUMBERS, reduce_attributes)
+REDUCE(argmax, REDUCE_ARGMAX, ORR__NUMBERS, reduce_attributes)
