@@ -417,6 +417,9 @@ enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct 
     if (status == ORR_OK && changes) {
         status = orr__tensor_check_kept(tensor, "redistribute");
     }
+    if (status == ORR_OK && changes) {
+        status = orr__tape_reserve(runtime, &tensor, 1);
+    }
     struct orr_tensor *now = orr_tensor_retain(tensor);
     for (int axis = axis_count - 1; axis >= 0 && status == ORR_OK; axis--) {
         status = advance(&now, axis, first_placement(&now->layout, layout, axis));
@@ -427,6 +430,10 @@ enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct 
     if (status != ORR_OK) {
         orr__tensor_release(now);
         return status;
+    }
+    if (now != tensor) {
+        struct orr__stage step = {.input_count = 1, .inputs = {tensor}, .outputs = {now}};
+        orr__tape_record(runtime, &step);
     }
     *out_tensor = now; /* the same tensor once more if nothing had to change */
     return ORR_OK;

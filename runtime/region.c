@@ -153,8 +153,21 @@ static bool is_kept(const struct orr_tensor *tensor, struct orr_tensor *const *k
     return false;
 }
 
+/* Values as the planner numbers them. A node's first result has the node's number. Operators with
+ * more results are never fused, so to the planner the others come from outside: they are made by an
+ * earlier group than any that reads them. Their numbers lie below those of the externals. */
 static int value_of(const struct orr_region *region, const struct orr_tensor *tensor) {
-    return tensor->node >= 0 ? tensor->node : -1 - (int)list_find(&region->externals, tensor);
+    if (tensor->node < 0) {
+        return -1 - (int)list_find(&region->externals, tensor);
+    }
+    const struct orr__stage *node = &region->nodes[tensor->node];
+    int result = 0;
+    while (node->outputs[result] != tensor) {
+        result++;
+    }
+    return result == 0
+               ? tensor->node
+               : -1 - (int)region->externals.count - tensor->node * ORR_OUTPUTS_MAX - result;
 }
 
 static void describe(const struct orr_region *region, struct plan *plan,
@@ -176,7 +189,13 @@ static void describe(const struct orr_region *region, struct plan *plan,
 }
 
 static struct orr_tensor *tensor_of(const struct orr_region *region, int value) {
-    return value >= 0 ? region->nodes[value].outputs[0] : region->externals.items[-1 - value];
+    int external = -1 - value, further = external - (int)region->externals.count;
+    if (value >= 0) {
+        return region->nodes[value].outputs[0];
+    }
+    return further < 0
+               ? region->externals.items[external]
+               : region->nodes[further / ORR_OUTPUTS_MAX].outputs[further % ORR_OUTPUTS_MAX];
 }
 
 static enum orr_status run_group(struct orr_region *region, const struct plan *plan,
@@ -616,6 +635,9 @@ enum orr_status orr_compiled_call(struct orr_compiled *compiled, struct orr_tens
         return orr__runtime_fail(runtime, ORR_INVALID,
                                  "'%s' is called inside another region; regions don't nest",
                                  compiled->name);
+    }
+    if (orr__tape_refuse(runtime, compiled->name) != ORR_OK) {
+        return ORR_INVALID;
     }
     for (int i = 0; i < input_count; i++) {
         if (orr__tensor_check_kept(inputs[i], compiled->name) != ORR_OK) {

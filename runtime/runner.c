@@ -12,7 +12,7 @@
 
 const char *orr__operator_class_text(enum orr_operator_class class) {
     static const char *const texts[] = {"gemm",   "pointwise", "norm",  "reduction", "attention",
-                                        "gather", "move",      "alias", "source"};
+                                        "gather", "move",      "alias", "source",    "update"};
     return texts[class];
 }
 
@@ -100,18 +100,43 @@ static struct orr_attribute *attribute(const struct orr_operator *op,
     return index >= 0 ? &attributes->values[index] : NULL;
 }
 
-/* A source makes its piece of the whole: random ones must draw the numbers of their place. */
-static void localize_source(const struct orr_operator *op, struct local *local,
-                            const struct orr_shape *whole, const int64_t *starts) {
-    struct orr_attribute *shape = attribute(op, &local->attributes, "shape");
-    struct orr_attribute *global = attribute(op, &local->attributes, "global_shape");
-    struct orr_attribute *from = attribute(op, &local->attributes, "starts");
-    if (shape) {
-        shape->shape = local->outputs[0].shape;
+/* A mean of a piece is its part of the whole's: it divides by the whole's count. */
+static void localize_total(const struct orr_operator *op, const struct orr_shape *x,
+                           struct orr_attributes *attributes) {
+    struct orr_attribute *total = attribute(op, attributes, "total");
+    const struct orr_attribute *dim = attribute(op, attributes, "dim");
+    if (!total || total->integer != 0) {
+        return;
     }
-    if (global && from) {
-        global->shape = *whole;
-        from->shape = orr_shape_of(whole->rank, starts);
+    if (!dim || dim->integer == ORR_DIM_ALL) {
+        total->integer = dim ? orr_shape_count(x) : x->dims[0];
+    } else {
+        total->integer = x->dims[dim->integer < 0 ? dim->integer + x->rank : dim->integer];
+    }
+}
+
+/* Random numbers are those of their place in the whole, and so are positions. */
+void orr__localize(const struct orr_operator *op, const struct orr_operand_info *whole,
+                   const struct orr_shape *result, const struct orr_shape *piece,
+                   const int64_t *starts, struct orr_attributes *attributes) {
+    struct orr_attribute *shape = attribute(op, attributes, "shape");
+    struct orr_attribute *global = attribute(op, attributes, "global_shape");
+    struct orr_attribute *from = attribute(op, attributes, "starts");
+    struct orr_attribute *offset = attribute(op, attributes, "offset");
+    if (shape && op->class != ORR_OPERATOR_ALIAS) {
+        shape->shape = *piece;
+    }
+    bool is_source = op->class == ORR_OPERATOR_SOURCE;
+    if (global && from &&
+        (is_source || (global->shape.rank == 0 && !orr_shape_equal(piece, result)))) {
+        global->shape = *result;
+        from->shape = orr_shape_of(result->rank, starts);
+    }
+    if (offset && op->class == ORR_OPERATOR_ATTENTION) {
+        offset->integer += starts[result->rank - 2];
+    }
+    if (whole && !global) {
+        localize_total(op, &whole->shape, attributes);
     }
 }
 
@@ -138,15 +163,16 @@ static enum orr_status localize(struct orr_runtime *runtime, const struct orr__s
         local->inputs[i].dtype = input->info.dtype;
         local->inputs[i].shape = orr_layout_local(&input->layout, &input->info.shape, rank, NULL);
     }
-    for (int i = 0; i < op->outputs; i++) {
+    for (int i = op->outputs - 1; i >= 0; i--) { /* `starts` are the first one's in the end */
         const struct orr_tensor *output = stage->outputs[i];
         local->outputs[i].dtype = output->info.dtype;
         local->outputs[i].shape =
             orr_layout_local(&output->layout, &output->info.shape, rank, starts);
     }
-    if (op->class == ORR_OPERATOR_SOURCE) {
-        localize_source(op, local, &stage->outputs[0]->info.shape, starts);
-    } else if (strcmp(op->name, "slice") == 0) {
+    orr__localize(op, stage->input_count ? &stage->inputs[0]->info : NULL,
+                  &stage->outputs[0]->info.shape, &local->outputs[0].shape, starts,
+                  &local->attributes);
+    if (strcmp(op->name, "slice") == 0) {
         localize_slice(op, local, &stage->inputs[0]->info.shape, &stage->outputs[0]->info.shape);
     }
     struct orr_operand_info inferred[ORR_OUTPUTS_MAX];
@@ -361,6 +387,9 @@ enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_o
     enum orr_status status = orr__operator_infer(runtime, op, inputs, input_count, attributes,
                                                  layout, infos, &out_layout);
     if (status == ORR_OK) {
+        status = orr__tape_reserve(runtime, inputs, input_count);
+    }
+    if (status == ORR_OK) {
         status = orr__runtime_turn(runtime); /* before anything is done that can't be repeated */
     }
     if (status != ORR_OK) {
@@ -383,6 +412,7 @@ enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_o
         drop_outputs(&stage, op->outputs);
         return status;
     }
+    orr__tape_record(runtime, &stage);
     for (int i = 0; i < op->outputs; i++) {
         out_outputs[i] = stage.outputs[i];
     }

@@ -291,6 +291,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
         runtime->backend->verbs->close(runtime->backend);
     release_sink(runtime);
     orr__compiled_destroy(runtime);
+    orr__tapes_destroy(runtime);
     orr__futures_destroy(runtime);
     orr__tensors_destroy(runtime);
     orr__meshes_destroy(runtime);

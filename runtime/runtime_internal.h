@@ -119,8 +119,8 @@ struct orr_stream {
 
 struct orr_event {
     struct orr_runtime *runtime;
-    struct orr_event *previous, *next;     /* of the runtime */
-    struct orr_point point;                /* seq 0: never recorded */
+    struct orr_event *previous, *next; /* of the runtime */
+    struct orr_point point;            /* seq 0: never recorded */
     uint32_t name, record_name, wait_name; /* its own, and of its commands */
     bool recorded;
 };
@@ -196,6 +196,8 @@ struct orr_runtime {
     struct orr_region *region;     /* open; NULL: operators run at once */
     struct orr_compiled *compiled; /* live ones, freed with the runtime, and so are futures */
     struct orr_future *futures;
+    struct orr_gradient_tape *tapes; /* live ones, freed with the runtime */
+    uint64_t tape_count;             /* ids of tapes given */
     uint64_t op_count;               /* ids of logical operators given */
     struct orr_buffer *host_buffers; /* live pinned memory */
     struct orr_buffer *doomed;       /* freed pinned memory that nobody uses any more */

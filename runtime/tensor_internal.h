@@ -31,6 +31,8 @@ struct orr_tensor {
     int node;                           /* index of the open region's node that makes it; -1 */
     bool dead;                          /* made inside a region and not returned from it */
     uint32_t references;                /* the user's handle, and nodes of an open region */
+    uint64_t tape;                      /* id of the tape that follows it, 0: none */
+    uint32_t variable;                  /* its number on that tape */
 };
 
 /* A tensor without storage; NULL without memory. */
@@ -83,6 +85,14 @@ struct orr__stage {
 enum orr_status orr__run_operator(struct orr_runtime *runtime,
                                   const struct orr__stage *stage) ORR_MUST_CHECK;
 
+/* Gives an operator's attributes the meaning that they have for one rank's pieces: the shape of
+ * what is made, the place of random numbers and positions, the divisor of a mean over the whole.
+ * `result` is what the operator makes, `starts` where the rank's piece of it begins, `whole` its
+ * first operand (NULL for a source). */
+void orr__localize(const struct orr_operator *op, const struct orr_operand_info *whole,
+                   const struct orr_shape *result, const struct orr_shape *piece,
+                   const int64_t *starts, struct orr_attributes *attributes);
+
 /* One kernel of one rank. The caller fills `kernel` but for ranges and host costs; its work is
  * owned by the command once the call succeeded, and released if it fails. */
 struct orr__launch {
@@ -104,6 +114,17 @@ enum orr_dtype orr__arithmetic_dtype(const struct orr_operand_info *inputs, int 
 enum orr_status orr__run_fused(struct orr_runtime *runtime, const struct orr_fused *fused,
                                struct orr_tensor *const *operands,
                                struct orr_tensor *result) ORR_MUST_CHECK;
+
+/* --- autograd.c: what the tapes of the current host see; nothing to do without one --- */
+
+/* Room for one more application with these operands, so that recording it can't fail. */
+enum orr_status orr__tape_reserve(struct orr_runtime *runtime, struct orr_tensor *const *inputs,
+                                  int input_count) ORR_MUST_CHECK;
+/* An operator has been applied; `op` NULL: a redistribution. Only after orr__tape_reserve. */
+void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stage);
+/* ORR_INVALID if the current host has a tape that is recording, which would miss what `what` does. */
+enum orr_status orr__tape_refuse(struct orr_runtime *runtime, const char *what) ORR_MUST_CHECK;
+void orr__tapes_destroy(struct orr_runtime *runtime);
 
 /* The open region takes the operator into its graph instead; defined by region.c. */
 enum orr_status orr__region_add(struct orr_runtime *runtime,
