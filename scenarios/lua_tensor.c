@@ -4,11 +4,34 @@
 
 #include "scenarios/tensor_internal.h"
 
-/* Registry key of the open scope: a list of handles. */
-#define SCOPE "orrery.scope"
+/* Registry key of the open scopes: for each host, whose calls come in between those of others, the
+ * list of handles that its innermost one has. */
+#define SCOPES "orrery.scopes"
 
+static lua_Integer scope_key(lua_State *L) {
+    return (lua_Integer)orr__scenario_of(L)->running + 1;
+}
+
+/* Pushes the running host's open scope, or nil. */
+static void push_scope(lua_State *L) {
+    lua_getfield(L, LUA_REGISTRYINDEX, SCOPES);
+    lua_rawgeti(L, -1, scope_key(L));
+    lua_remove(L, -2);
+}
+
+/* Makes the value at `index`, a list or nil, the running host's open scope. */
+static void set_scope(lua_State *L, int index) {
+    lua_pushvalue(L, index);
+    lua_getfield(L, LUA_REGISTRYINDEX, SCOPES);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, scope_key(L));
+    lua_pop(L, 1);
+}
+
+/* Adds the handle on top to the open scope. */
 static void enter_scope(lua_State *L) {
-    if (lua_getfield(L, LUA_REGISTRYINDEX, SCOPE) == LUA_TTABLE) {
+    push_scope(L);
+    if (lua_istable(L, -1)) {
         lua_pushvalue(L, -2);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     }
@@ -277,48 +300,52 @@ static int future_free(lua_State *L) {
 
 /* --- scopes --- */
 
-static int scope_end(lua_State *L, int status, lua_KContext context) {
-    int results = lua_gettop(L) - 2;
-    (void)status;
-    (void)context;
-    orr__caller(L);
-    lua_getfield(L, LUA_REGISTRYINDEX, SCOPE); /* handles made inside */
-    int made = lua_gettop(L);
-    lua_pushvalue(L, 1); /* the scope around */
-    lua_setfield(L, LUA_REGISTRYINDEX, SCOPE);
-    lua_Unsigned count = lua_rawlen(L, made);
-    for (lua_Unsigned i = 1; i <= count; i++) {
-        lua_rawgeti(L, made, (lua_Integer)i);
-        bool returned = false;
-        for (int k = 3; k < made; k++) {
-            returned |= lua_rawequal(L, k, -1) != 0;
+/* Whether the value on top is among the results, from index 3 to `last`. */
+static bool is_returned(lua_State *L, int last) {
+    for (int i = 3; i <= last; i++) {
+        if (lua_rawequal(L, i, -1)) {
+            return true;
         }
-        if (returned) {
+    }
+    return false;
+}
+
+/* The stack: the scope around, this one, results or an error. */
+static int scope_end(lua_State *L, int status, lua_KContext context) {
+    (void)context;
+    bool failed = status != LUA_OK && status != LUA_YIELD;
+    int last = lua_gettop(L);
+    set_scope(L, 1);
+    lua_Unsigned count = lua_rawlen(L, 2);
+    if (count > 0 && !failed) {
+        orr__caller(L);
+    }
+    for (lua_Unsigned i = 1; i <= count; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i);
+        if (!failed && is_returned(L, last)) {
             enter_scope(L);
         } else {
             free_handle(orr__handle(L, -1, ORR__TENSOR, "scope"));
         }
         lua_pop(L, 1);
     }
-    lua_settop(L, made - 1);
-    return results;
+    return failed ? lua_error(L) : last - 2;
 }
 
-/* orrery.scope(f, ...): calls f(...); tensors made inside die at its end, but for those it
- * returns. */
+/* orrery.scope(f, ...): calls f(...); tensors made inside die at its end, also by an error, but for
+ * those it returns. */
 static int orrery_scope(lua_State *L) {
     if (!lua_isfunction(L, 1) && !orr__is_handle(L, 1, ORR__COMPILED)) {
         return orr__raise(L, ORR_INVALID, "orrery.scope: expected a function, got %s",
                           luaL_typename(L, 1));
     }
-    lua_getfield(L, LUA_REGISTRYINDEX, SCOPE);
+    push_scope(L);
     lua_insert(L, 1);
     lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, LUA_REGISTRYINDEX, SCOPE);
-    lua_insert(L, 2); /* outer scope, scope, f, arguments */
-    lua_callk(L, lua_gettop(L) - 3, LUA_MULTRET, 0, scope_end);
-    return scope_end(L, LUA_OK, 0);
+    lua_insert(L, 2);
+    set_scope(L, 2);
+    int status = lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, 0, 0, scope_end);
+    return scope_end(L, status, 0);
 }
 
 void orr__open_tensors(lua_State *L) {
@@ -338,6 +365,8 @@ void orr__open_tensors(lua_State *L) {
     static const luaL_Reg future_methods[] = {
         {"get", future_get}, {"ready", future_ready}, {"free", future_free}, {NULL, NULL}};
     int table = lua_gettop(L);
+    lua_newtable(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, SCOPES);
     luaL_setfuncs(L, functions, 0);
     luaL_newlib(L, methods);
     orr__add_operators(L, table, lua_gettop(L));

@@ -74,6 +74,53 @@ static void tracing_may_run_out_of_memory_anywhere(void **state) {
     assert_true(failed > 100 && went_on > 0);
 }
 
+static void a_scope_frees_what_was_made_inside_but_its_results(void **state) {
+    (void)state;
+    expect_printed("local inner\n"
+                   "local kept = orrery.scope(function()\n"
+                   "    local x = orrery.ones{ shape = {2} }\n"
+                   "    inner = orrery.scope(function() return x:neg(), x:neg() end)\n"
+                   "    return inner\n"
+                   "end)\n"
+                   "print(kept, inner)\n"
+                   "kept:free()\n"
+                   "print(orrery.device(0):memory().requested)",
+                   "tensor [2] f32 R\ttensor [2] f32 R\n0\n");
+}
+
+static void an_error_ends_a_scope_as_well(void **state) {
+    (void)state;
+    expect_printed("local outer\n"
+                   "orrery.scope(function()\n"
+                   "    outer = orrery.ones{ shape = {2} }\n"
+                   "    print(pcall(orrery.scope, function() outer:neg(); error('no', 0) end))\n"
+                   "    print(orrery.device(0):memory().requested)\n"
+                   "end)\n"
+                   "print(outer, orrery.device(0):memory().requested)\n"
+                   "local x = orrery.ones{ shape = {2} }\n"
+                   "print(x)",
+                   "false\tno\n8\ntensor (freed)\t0\ntensor [2] f32 R\n");
+}
+
+/* The first host stays in its scope while the second one makes a tensor outside of any. */
+static void a_scope_is_its_hosts_own(void **state) {
+    (void)state;
+    expect_printed("orrery.host(function(rank)\n"
+                   "    if rank == 0 then\n"
+                   "        orrery.scope(function()\n"
+                   "            local x = orrery.ones{ shape = {2} }\n"
+                   "            orrery.device(0):sync()\n"
+                   "            orrery.spend(10000)\n"
+                   "        end)\n"
+                   "    else\n"
+                   "        local y = orrery.ones{ shape = {2} }\n"
+                   "        orrery.spend(1000000)\n"
+                   "        print(y)\n"
+                   "    end\n"
+                   "end, 2)\n",
+                   "tensor [2] f32 R\n");
+}
+
 static void the_devices_own_streams_keep_their_names(void **state) {
     (void)state;
     expect_failure("orrery.device(0):stream('copy', 'compute')",
@@ -87,6 +134,9 @@ int main(void) {
         cmocka_unit_test(what_the_runtime_sets_for_pieces_is_no_attribute_of_authors),
         cmocka_unit_test(a_compiled_function_returns_live_tensors),
         cmocka_unit_test(tracing_may_run_out_of_memory_anywhere),
+        cmocka_unit_test(a_scope_frees_what_was_made_inside_but_its_results),
+        cmocka_unit_test(an_error_ends_a_scope_as_well),
+        cmocka_unit_test(a_scope_is_its_hosts_own),
         cmocka_unit_test(the_devices_own_streams_keep_their_names),
     };
     return cmocka_run_group_tests_name("scenario_tensors", tests, NULL, NULL);
