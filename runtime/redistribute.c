@@ -370,8 +370,8 @@ static bool outer_cut_changes(const struct orr_layout *now, const struct orr_lay
     return false;
 }
 
-/* What an axis becomes in the first pass, which goes from the innermost axis outwards: pieces become
- * whole and partial ones sums, but for those that a cut further out would part again. */
+/* What an axis becomes in the first pass, which goes from the innermost axis outwards: pieces
+ * become whole and partial ones sums, but for those that a cut further out would part again. */
 static struct orr_placement first_placement(const struct orr_layout *now,
                                             const struct orr_layout *to, int axis) {
     struct orr_placement from = now->axes[axis], wanted = to->axes[axis];

@@ -17,8 +17,8 @@
  *
  * A host read inside breaks the region in two: what came before is launched, the read happens, and
  * the rest becomes a region of its own. It is reported as finding "graph-break" with its site; such
- * a function is traced again by every call, because its host code must run. A redistribute breaks it
- * in the same way: its collectives are not part of a captured region.
+ * a function is traced again by every call, because its host code must run. A redistribute breaks
+ * it in the same way: its collectives are not part of a captured region.
  *
  * Fusion changes times, never numbers. Tracing itself costs the modelled host nothing.
  *

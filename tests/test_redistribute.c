@@ -107,7 +107,7 @@ static void uneven_shards_are_right_or_refused(void **state) {
     check_all_changes((int64_t[]){4, 2}, (int64_t[]){1, 5}, false); /* some pieces are empty */
 }
 
-/* Three axes cut one dimension: none of them may take a step before those inside of it are whole. */
+/* Three axes cut one dimension: none may take a step before those inside of it are whole. */
 static void cuts_of_three_axes_nest(void **state) {
     (void)state;
     struct fixture f;
