@@ -66,6 +66,7 @@ build asan all tests fuzzers
 title "AddressSanitizer and UndefinedBehaviorSanitizer"
 # shellcheck disable=SC2046
 TIMEOUT=300 tests/run.sh asan $(value asan TESTS) $(value asan FUZZERS)
+TIMEOUT=600 tests/run.sh asan tests/test_attack.py
 
 # shellcheck disable=SC2046
 build tsan all $(value tsan TSAN_BINARIES)
