@@ -1,14 +1,15 @@
 /* Placement rules: for each class of operators, which placements of the operands make sense along
  * one mesh axis, and what the result's is. Axes are independent of each other.
  *
- *     matmul          R,R -> R    S(row),R -> S(row)    R,S(col) -> S(col)    S(inner),S(inner) ->
- *     P pointwise       all R -> R    all S(d) -> S(d), operands that broadcast along d being R
+ *     matmul          R,R -> R    S(row),R -> S(row)    R,S(column) -> S(column)
+ *                     S(inner),S(inner) -> P
+ *     pointwise       all R -> R    all S(d) -> S(d), operands that broadcast along d being R
  *     add, sub        P,P -> P        scale, neg: P -> P       mul, div by R: P,R -> P
  *     norm            S(d) -> S(d) unless d is the last dimension; weights R
  *     reduction       S(d) -> S(d) for another dimension than the reduced; sum over it: -> P(sum)
  *     attention       S(0) batch and S(1) heads, the same for q, k, v
- *     move            the dimension moves along; a dimension that is cut or joined may not be
- *     sharded
+ *     rope            S(d) -> S(d) unless d is the last dimension
+ *     move            the dimension moves along, but one that is cut or joined may not be sharded
  *     update          all R, or all S(d): an optimizer's gradient is reduced first
  *
  * Training's own rows (see the table in runtime/autograd.h):
@@ -179,7 +180,7 @@ static bool reduction_rule(const struct question *q, struct orr_placement *out) 
     int rank = rank_of(q, 0);
     int index = orr_operator_attribute(q->op, "dim");
     int64_t dim = q->attributes->values[index].integer;
-    bool all = q->output->shape.rank == 0 && rank != 1;
+    bool all = dim == ORR_DIM_ALL;
     dim = dim < 0 ? dim + rank : dim;
     if (q->given[0].kind == ORR_PARTIAL) {
         *out = P;
@@ -267,7 +268,7 @@ static bool move_rule(const struct question *q, struct orr_placement *out) {
         return true;
     }
     if (is(q, "concat")) {
-        for (int i = 1; i < q->count; i++) {
+        for (int i = 0; i < q->count; i++) {
             if (!is_shard(q->given[i], q->given[0].dim)) {
                 return false;
             }

@@ -115,6 +115,20 @@ static void localize_total(const struct orr_operator *op, const struct orr_shape
     }
 }
 
+/* A range that is made of its first element, its step and its end has another first and end. */
+static void localize_range(const struct orr_operator *op, const struct orr_shape *piece,
+                           const int64_t *starts, struct orr_attributes *attributes) {
+    struct orr_attribute *start = attribute(op, attributes, "start");
+    struct orr_attribute *end = attribute(op, attributes, "end");
+    const struct orr_attribute *step = attribute(op, attributes, "step");
+    if (start && end &&
+        step) { /* unsigned: the last element is in range, what is beyond may not be */
+        uint64_t first = (uint64_t)start->integer + (uint64_t)starts[0] * (uint64_t)step->integer;
+        start->integer = (int64_t)first;
+        end->integer = (int64_t)(first + (uint64_t)piece->dims[0] * (uint64_t)step->integer);
+    }
+}
+
 /* Random numbers are those of their place in the whole, and so are positions. */
 void orr__localize(const struct orr_operator *op, const struct orr_operand_info *whole,
                    const struct orr_shape *result, const struct orr_shape *piece,
@@ -135,6 +149,9 @@ void orr__localize(const struct orr_operator *op, const struct orr_operand_info 
     if (offset && op->class == ORR_OPERATOR_ATTENTION) {
         offset->integer += starts[result->rank - 2];
     }
+    if (is_source && !orr_shape_equal(piece, result)) {
+        localize_range(op, piece, starts, attributes);
+    }
     if (whole && !global) {
         localize_total(op, &whole->shape, attributes);
     }
@@ -151,6 +168,19 @@ static void localize_slice(const struct orr_operator *op, struct local *local,
             ends->shape.dims[i] = local->inputs[0].shape.dims[i];
         }
     }
+}
+
+/* A query head reads the key-value head of its group: a rank's pieces must have the whole's groups,
+ * which uneven shards of heads don't have. Operands are [q, k, v] behind the gradient, if any. */
+static bool has_own_heads(const struct orr__stage *stage, const struct local *local) {
+    int q = stage->input_count - (stage->op->outputs == 3 ? 4 : 3);
+    if (stage->op->class != ORR_OPERATOR_ATTENTION || stage->input_count < 3) {
+        return true;
+    }
+    const struct orr_shape *whole_q = &stage->inputs[q]->info.shape;
+    const struct orr_shape *whole_k = &stage->inputs[q + 1]->info.shape;
+    return local->inputs[q].shape.dims[1] * whole_k->dims[1] ==
+           local->inputs[q + 1].shape.dims[1] * whole_q->dims[1];
 }
 
 static enum orr_status localize(struct orr_runtime *runtime, const struct orr__stage *stage,
@@ -185,6 +215,12 @@ static enum orr_status localize(struct orr_runtime *runtime, const struct orr__s
                 "%s: pieces of rank %u don't make up the piece of the result (uneven shards?)",
                 op->name, rank);
         }
+    }
+    if (status == ORR_OK && !has_own_heads(stage, local)) {
+        status = orr__runtime_fail(runtime, ORR_UNSUPPORTED,
+                                   "%s: the query heads of rank %u are not those of its key-value "
+                                   "heads (uneven shards?)",
+                                   op->name, rank);
     }
     if (status == ORR_OK) {
         local->cost =
