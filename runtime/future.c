@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "runtime/tensor_internal.h"
+#include "runtime/redistribute_internal.h"
 
 /* One piece in pinned memory. */
 struct arrival {
@@ -64,6 +64,35 @@ static enum orr_status fetch(struct orr_future *future, struct orr_tensor *tenso
     return status;
 }
 
+/* Is the tensor partial in different ways along different axes? Then devices reduce it: terms that
+ * arrive here are combined in any order. Otherwise *layout stays as it was. */
+static bool mixes_reductions(const struct orr_tensor *tensor, struct orr_layout *layout) {
+    int first = -1;
+    bool mixes = false;
+    for (int axis = 0; axis < layout->mesh->axis_count; axis++) {
+        struct orr_placement placement = tensor->layout.axes[axis];
+        if (placement.kind != ORR_PARTIAL) {
+            continue;
+        }
+        first = first < 0 ? axis : first;
+        mixes |= placement.reduction != tensor->layout.axes[first].reduction;
+        layout->axes[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
+    }
+    return mixes;
+}
+
+/* A future of the tensor with its terms reduced. */
+static enum orr_status future_of_reduced(struct orr_tensor *tensor, const struct orr_layout *layout,
+                                         struct orr_future **out_future) {
+    struct orr_tensor *reduced;
+    enum orr_status status = orr__redistribute(tensor, layout, &reduced);
+    if (status == ORR_OK) {
+        status = orr_tensor_future(reduced, out_future);
+        orr__tensor_release(reduced);
+    }
+    return status;
+}
+
 enum orr_status orr_tensor_future(struct orr_tensor *tensor, struct orr_future **out_future) {
     struct orr_runtime *runtime = tensor->runtime;
     *out_future = NULL;
@@ -74,6 +103,10 @@ enum orr_status orr_tensor_future(struct orr_tensor *tensor, struct orr_future *
     status = orr__tensor_check_kept(tensor, "future");
     if (status != ORR_OK) {
         return status;
+    }
+    struct orr_layout layout = tensor->layout;
+    if (mixes_reductions(tensor, &layout)) {
+        return future_of_reduced(tensor, &layout, out_future);
     }
     uint32_t size = tensor->layout.mesh->size;
     struct orr_future *future = orr_memory_alloc(runtime->memory, sizeof *future);

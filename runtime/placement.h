@@ -6,7 +6,8 @@
  *
  * Shards may be uneven: the piece of coordinate i of n is [i c, (i + 1) c) with c = ceil(size / n),
  * cut at the end; later ones may be empty. If two axes shard one dimension, the first axis cuts
- * first.
+ * first. If two axes are partial, terms are reduced along the last axis first, which matters if
+ * their reductions differ.
  *
  * Threads: pure functions. */
 #ifndef ORR_RUNTIME_PLACEMENT_H

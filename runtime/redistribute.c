@@ -1,340 +1,433 @@
-/* Redistribution along one mesh axis at a time, by collectives on the communicate streams.
+/* Redistribution: the steps of a plan, one after the other, by collectives on the communicate
+ * streams and local kernels on the compute streams.
  *
- * Cuts of one dimension are nested, the outer axis' first: of 8 rows over a 2 x 2 mesh with
- * [S(0), S(0)], rank (0, 1) has rows 2 and 3, and those are no part of what it has with [R, S(0)].
- * So an axis may start or stop to cut a dimension only while no inner axis cuts it. */
+ *     before --pack--> pieces --collective--> pieces --interleave--> after
+ *                (if pieces do not lie one behind the other anyway) */
 #include <assert.h>
 #include <string.h>
 
-#include "runtime/tensor_internal.h"
+#include "runtime/redistribute_internal.h"
 
-/* One step: from `source` to `target`, whose layouts differ along `axis` only. */
+/* One step: from `source` to `target`, whose layouts differ along one axis only. */
 struct step {
     struct orr_runtime *runtime;
     struct orr_tensor *source, *target;
-    int axis;
+    struct orr__change change;
+    enum orr_redistribute_kind kind;
     uint64_t op;
 };
 
-static struct orr_shape piece(const struct orr_tensor *tensor, uint32_t rank) {
-    return orr_layout_local(&tensor->layout, &tensor->info.shape, rank, NULL);
+static uint32_t group_size(const struct step *step) {
+    return (uint32_t)step->change.layout.mesh->dims[step->change.axis];
 }
 
-static uint64_t piece_count(const struct orr_tensor *tensor, uint32_t rank) {
-    struct orr_shape shape = piece(tensor, rank);
-    return (uint64_t)orr_shape_count(&shape);
+static int64_t coordinate(const struct step *step, uint32_t rank) {
+    return orr_mesh_coordinate(step->change.layout.mesh, rank, step->change.axis);
 }
 
-/* Does the axis cut every rank's piece of `whole` into equal parts? */
-static bool is_even(const struct orr_tensor *cut, const struct orr_tensor *whole, int axis) {
-    const struct orr_mesh *mesh = cut->layout.mesh;
-    uint64_t parts = (uint64_t)mesh->dims[axis];
-    for (uint32_t rank = 0; rank < mesh->size; rank++) {
-        if (piece_count(cut, rank) * parts != piece_count(whole, rank)) {
-            return false;
-        }
+static size_t element_size(const struct step *step) {
+    return orr_dtype_size(step->change.info->dtype);
+}
+
+static struct orr_stream *stream_of(const struct step *step, uint32_t rank,
+                                    enum orr_stream_kind kind) {
+    return orr_device_stream(step->runtime, step->change.layout.mesh->devices[rank], kind);
+}
+
+/* --- collectives --- */
+
+/* Memory of a collective over the groups of an axis. */
+struct group {
+    struct orr_stream **streams;
+    struct orr_piece *inputs, *outputs;
+    struct orr_point *points;
+};
+
+static void group_free(const struct orr_memory *memory, struct group *group) {
+    orr_memory_free(memory, group->streams);
+    orr_memory_free(memory, group->inputs);
+    orr_memory_free(memory, group->outputs);
+    orr_memory_free(memory, group->points);
+}
+
+static enum orr_status group_alloc(struct orr_runtime *runtime, uint32_t count,
+                                   struct group *group) {
+    const struct orr_memory *memory = runtime->memory;
+    group->streams = orr_memory_alloc(memory, count * sizeof(struct orr_stream *));
+    group->inputs = orr_memory_alloc(memory, count * sizeof *group->inputs);
+    group->outputs = orr_memory_alloc(memory, count * sizeof *group->outputs);
+    group->points = orr_memory_alloc(memory, count * sizeof *group->points);
+    if (group->streams && group->inputs && group->outputs && group->points) {
+        return ORR_OK;
     }
-    return true;
+    return orr__runtime_no_memory(runtime);
 }
 
-/* The collective of one group of ranks along the axis. */
-static enum orr_status group_collective(const struct step *step, uint32_t first_rank,
-                                        enum orr_collective_kind kind, uint64_t count,
-                                        const char *name, struct orr_stream **streams,
-                                        struct orr_piece *pieces, struct orr_point *points) {
-    struct orr_mesh *mesh = step->source->layout.mesh;
-    uint32_t n = (uint32_t)mesh->dims[step->axis], stride = orr_mesh_stride(mesh, step->axis);
-    struct orr_communicator *communicator = orr_mesh_communicator(mesh, first_rank, step->axis);
+/* Streams and pieces of the ranks of a group; `from` and `to` are the tensors whose blobs they
+ * are. */
+static enum orr_status group_fill(const struct step *step, uint32_t first_rank,
+                                  const struct orr_tensor *from, const struct orr_tensor *to,
+                                  struct group *group) {
+    uint32_t stride = orr_mesh_stride(step->change.layout.mesh, step->change.axis);
+    enum orr_status status = ORR_OK;
+    for (uint32_t i = 0; status == ORR_OK && i < group_size(step); i++) {
+        uint32_t rank = first_rank + i * stride;
+        group->streams[i] = stream_of(step, rank, ORR_STREAM_COMMUNICATE);
+        status = group->streams[i] ? orr__blob_use(&from->storage->blobs[rank], group->streams[i])
+                                   : ORR_NO_MEMORY;
+        group->inputs[i] = (struct orr_piece){.buffer = from->storage->blobs[rank].buffer};
+        group->outputs[i] = (struct orr_piece){.buffer = to->storage->blobs[rank].buffer};
+    }
+    return status;
+}
+
+static enum orr_status group_enqueue(const struct step *step, uint32_t first_rank,
+                                     const struct group *group) {
+    struct orr_communicator *communicator =
+        orr_mesh_communicator(step->change.layout.mesh, first_rank, step->change.axis);
     if (!communicator) {
         return ORR_NO_MEMORY;
     }
-    enum orr_status status = ORR_OK;
-    for (uint32_t i = 0; status == ORR_OK && i < n; i++) {
-        uint32_t rank = first_rank + i * stride;
-        streams[i] = orr_device_stream(step->runtime, mesh->devices[rank], ORR_STREAM_COMMUNICATE);
-        status = streams[i] ? orr__blob_use(&step->source->storage->blobs[rank], streams[i])
-                            : ORR_NO_MEMORY;
-        pieces[i].buffer = step->source->storage->blobs[rank].buffer;
-        pieces[n + i].buffer = step->target->storage->blobs[rank].buffer;
-        pieces[i].offset = pieces[n + i].offset = 0;
-    }
+    struct orr_collective collective;
+    uint64_t *counts;
+    enum orr_status status = orr__change_collective(step->runtime, &step->change, step->kind,
+                                                    first_rank, &collective, &counts);
     if (status == ORR_OK) {
-        status = orr_collective_enqueue(communicator, kind, step->source->info.dtype, count, 0,
-                                        streams, pieces, pieces + n, name, step->op, points);
+        struct orr_collective_call call = {.kind = collective.kind,
+                                           .dtype = collective.dtype,
+                                           .reduction = collective.reduction,
+                                           .count = collective.count,
+                                           .counts = counts,
+                                           .streams = group->streams,
+                                           .inputs = group->inputs,
+                                           .outputs = group->outputs,
+                                           .op = step->op};
+        status = orr_communicator_enqueue(communicator, &call, group->points);
     }
-    for (uint32_t i = 0; status == ORR_OK && i < n; i++) {
-        orr__blob_written(&step->target->storage->blobs[first_rank + i * stride], streams[i],
-                          points[i]);
-    }
+    orr_memory_free(step->runtime->memory, counts);
     return status;
 }
 
-/* Runs the collective in every group along the axis. Its count is that of the pieces of `counted`,
- * which are equal within a group but, if another axis cuts unevenly, not between groups. */
-static enum orr_status collective(const struct step *step, enum orr_collective_kind kind,
-                                  const struct orr_tensor *counted, const char *name) {
-    const struct orr_memory *memory = step->runtime->memory;
-    struct orr_mesh *mesh = step->source->layout.mesh;
-    uint32_t n = (uint32_t)mesh->dims[step->axis];
-    struct orr_stream **streams = orr_memory_alloc(memory, n * sizeof(struct orr_stream *));
-    struct orr_piece *pieces = orr_memory_alloc(memory, 2 * n * sizeof *pieces);
-    struct orr_point *points = orr_memory_alloc(memory, n * sizeof *points);
-    enum orr_status status =
-        streams && pieces && points ? ORR_OK : orr__runtime_no_memory(step->runtime);
+/* Runs the step's collective in every group along the axis. */
+static enum orr_status collective(const struct step *step, struct orr_tensor *from,
+                                  struct orr_tensor *to) {
+    const struct orr_mesh *mesh = step->change.layout.mesh;
+    uint32_t stride = orr_mesh_stride(mesh, step->change.axis);
+    struct group group = {NULL, NULL, NULL, NULL};
+    enum orr_status status = group_alloc(step->runtime, group_size(step), &group);
     for (uint32_t rank = 0; status == ORR_OK && rank < mesh->size; rank++) {
-        if (orr_mesh_coordinate(mesh, rank, step->axis) == 0) {
-            status = group_collective(step, rank, kind, piece_count(counted, rank), name, streams,
-                                      pieces, points);
+        if (coordinate(step, rank) != 0) {
+            continue;
+        }
+        status = group_fill(step, rank, from, to, &group);
+        if (status == ORR_OK) {
+            status = group_enqueue(step, rank, &group);
+        }
+        for (uint32_t i = 0; status == ORR_OK && i < group_size(step); i++) {
+            orr__blob_written(&to->storage->blobs[rank + i * stride], group.streams[i],
+                              group.points[i]);
         }
     }
-    orr_memory_free(memory, streams);
-    orr_memory_free(memory, pieces);
-    orr_memory_free(memory, points);
+    group_free(step->runtime->memory, &group);
     return status;
 }
 
-/* Copies between a piece and the part of a larger one that it is: `inner` bytes at a time. */
+/* --- local kernels --- */
+
+/* A block of rows, `width` bytes each, that goes from one place of a piece to one of another. */
 struct cut {
+    uint64_t rows, width;            /* width in bytes */
+    uint64_t to, from;               /* offsets of the first row in bytes */
+    uint64_t to_stride, from_stride; /* from row to row in bytes */
+};
+
+/* What a local kernel does: zeros, then cuts. */
+struct move {
     const struct orr_memory *memory;
     char *to;
     const char *from;
-    uint64_t rows, to_stride, from_stride, width; /* bytes, but for rows */
+    uint64_t zeros; /* bytes from `to` on */
+    uint32_t count;
+    struct cut cuts[];
 };
 
-static enum orr_status run_cut(void *work, struct orr_error *error) {
-    const struct cut *cut = work;
+static enum orr_status run_move(void *work, struct orr_error *error) {
+    const struct move *move = work;
     (void)error;
-    for (uint64_t row = 0; row < cut->rows; row++) {
-        memcpy(cut->to + row * cut->to_stride, cut->from + row * cut->from_stride, cut->width);
+    memset(move->to, 0, move->zeros);
+    for (uint32_t i = 0; i < move->count; i++) {
+        const struct cut *cut = &move->cuts[i];
+        for (uint64_t row = 0; cut->width > 0 && row < cut->rows; row++) {
+            memcpy(move->to + cut->to + row * cut->to_stride,
+                   move->from + cut->from + row * cut->from_stride, cut->width);
+        }
     }
     return ORR_OK;
 }
 
-static void release_cut(void *work) {
-    struct cut *cut = work;
-    orr_memory_free(cut->memory, cut);
+static void release_move(void *work) {
+    struct move *move = work;
+    orr_memory_free(move->memory, move);
 }
 
-/* Enqueues a cut on a stream: it reads `from` and writes `to`. */
-static enum orr_status enqueue_cut(const struct step *step, struct orr_stream *stream,
-                                   struct cut model, struct orr_range from, struct orr_range to,
-                                   const char *name, struct orr_point *out_point) {
-    struct orr_runtime *runtime = step->runtime;
-    struct orr_range ranges[2] = {from, to};
-    uint64_t bytes = model.rows * model.width;
+static struct move *move_new(struct orr_runtime *runtime, uint32_t cuts) {
+    struct move *move =
+        orr_memory_alloc(runtime->memory, sizeof *move + cuts * sizeof move->cuts[0]);
+    if (!move) {
+        (void)orr__runtime_no_memory(runtime);
+        return NULL;
+    }
+    move->memory = runtime->memory;
+    move->zeros = 0;
+    move->count = 0;
+    return move;
+}
+
+/* Enqueues a move of `read` bytes of one blob to `written` bytes of another, which it takes over.
+ * Nothing is enqueued for nothing. */
+static enum orr_status enqueue_move(const struct step *step, uint32_t rank, struct orr__blob *from,
+                                    struct orr__blob *to, uint64_t read, uint64_t written,
+                                    struct move *move, const char *name) {
+    if (written == 0) {
+        release_move(move);
+        return ORR_OK;
+    }
+    struct orr_stream *stream = stream_of(step, rank, ORR_STREAM_COMPUTE);
+    enum orr_status status = stream ? ORR_OK : ORR_NO_MEMORY;
+    if (status == ORR_OK && read > 0) {
+        status = orr__blob_use(from, stream);
+    }
+    if (status == ORR_OK) {
+        status = orr__blob_use(to, stream);
+    }
+    struct orr_range ranges[2] = {{from->buffer, 0, read, ORR_ACCESS_READ},
+                                  {to->buffer, 0, written, ORR_ACCESS_WRITE}};
+    uint64_t bytes_read = 0;
+    for (uint32_t i = 0; i < move->count; i++) {
+        bytes_read += move->cuts[i].rows * move->cuts[i].width;
+    }
     struct orr_kernel kernel = {.name = name,
-                                .dtype = step->source->info.dtype,
-                                .cost = {.bytes_read = bytes, .bytes_written = bytes},
-                                .accesses = ranges,
-                                .access_count = 2,
+                                .dtype = step->change.info->dtype,
+                                .cost = {.bytes_read = bytes_read, .bytes_written = written},
+                                .accesses = read > 0 ? ranges : ranges + 1,
+                                .access_count = read > 0 ? 2 : 1,
                                 .submit_ns = -1,
                                 .service_ns = -1,
-                                .op = step->op};
-    if (!runtime->timing_only && from.buffer->data) {
-        struct cut *cut = orr_memory_alloc(runtime->memory, sizeof *cut);
-        if (!cut) {
-            return orr__runtime_no_memory(runtime);
-        }
-        *cut = model;
-        cut->memory = runtime->memory;
-        kernel.run = run_cut;
-        kernel.work = cut;
-        kernel.release = release_cut;
+                                .op = step->op,
+                                .run = run_move,
+                                .work = move,
+                                .release = release_move};
+    move->to = to->buffer->data;
+    move->from = from->buffer->data;
+    if (step->runtime->timing_only || !move->to) {
+        kernel.run = NULL;
     }
-    enum orr_status status = orr_stream_kernel(stream, &kernel, out_point);
-    if (status != ORR_OK && kernel.work) {
-        release_cut(kernel.work);
+    struct orr_point point;
+    if (status == ORR_OK) {
+        status = orr_stream_kernel(stream, &kernel, &point);
+    }
+    if (status == ORR_OK) {
+        orr__blob_written(to, stream, point);
+    } else {
+        release_move(move);
     }
     return status;
 }
 
-/* Bytes of one index of dimension `dim`, and number of outer rows, of a piece. */
-static uint64_t inner_bytes(const struct orr_shape *shape, int dim, size_t element) {
-    uint64_t bytes = element;
-    for (int i = dim + 1; i < shape->rank; i++) {
-        bytes *= (uint64_t)shape->dims[i];
-    }
-    return bytes;
+/* The part `span` along dimension `dim` of a piece of shape `whole`, which begins at `at` when it
+ * lies alone, densely; taken out of the piece or, if `puts`, put into it. */
+static struct cut cut_of(const struct orr_shape *whole, int dim, struct orr__span span, uint64_t at,
+                         size_t element, bool puts) {
+    uint64_t inner = orr__inner_count(whole, dim) * element;
+    uint64_t width = (uint64_t)span.length * inner;
+    uint64_t in_whole = (uint64_t)span.start * inner;
+    uint64_t stride = (uint64_t)whole->dims[dim] * inner;
+    return (struct cut){.rows = orr__outer_count(whole, dim),
+                        .width = width,
+                        .to = puts ? in_whole : at,
+                        .from = puts ? at : in_whole,
+                        .to_stride = puts ? stride : width,
+                        .from_stride = puts ? width : stride};
 }
 
-static uint64_t outer_rows(const struct orr_shape *shape, int dim) {
-    uint64_t rows = 1;
-    for (int i = 0; i < dim; i++) {
-        rows *= (uint64_t)shape->dims[i];
-    }
-    return rows;
-}
-
-/* R -> S(d): every rank keeps its part. */
-static enum orr_status slice_locally(const struct step *step, int dim) {
-    const struct orr_mesh *mesh = step->source->layout.mesh;
-    size_t element = orr_dtype_size(step->source->info.dtype);
-    for (uint32_t rank = 0; rank < mesh->size; rank++) {
-        struct orr_shape from = piece(step->source, rank), to = piece(step->target, rank);
-        int64_t starts_from[ORR_RANK_MAX], starts_to[ORR_RANK_MAX];
-        (void)orr_layout_local(&step->source->layout, &step->source->info.shape, rank, starts_from);
-        (void)orr_layout_local(&step->target->layout, &step->target->info.shape, rank, starts_to);
-        uint64_t inner = inner_bytes(&from, dim, element);
-        uint64_t skip = (uint64_t)(starts_to[dim] - starts_from[dim]) * inner;
-        struct orr__blob *in = &step->source->storage->blobs[rank];
-        struct orr__blob *out = &step->target->storage->blobs[rank];
-        struct orr_stream *stream =
-            orr_device_stream(step->runtime, mesh->devices[rank], ORR_STREAM_COMPUTE);
-        if (orr_shape_count(&to) == 0) {
-            continue;
-        }
-        assert(starts_to[dim] >= starts_from[dim] &&
-               starts_to[dim] + to.dims[dim] <= starts_from[dim] + from.dims[dim]);
-        enum orr_status status = stream ? orr__blob_use(in, stream) : ORR_NO_MEMORY;
-        if (status != ORR_OK) {
-            return status;
-        }
-        struct cut model = {.to = out->buffer->data,
-                            .from = in->buffer->data ? (char *)in->buffer->data + skip : NULL,
-                            .rows = outer_rows(&from, dim),
-                            .width = (uint64_t)to.dims[dim] * inner,
-                            .to_stride = (uint64_t)to.dims[dim] * inner,
-                            .from_stride = (uint64_t)from.dims[dim] * inner};
-        struct orr_range reads = {in->buffer, 0, (uint64_t)orr_shape_count(&from) * element,
-                                  ORR_ACCESS_READ};
-        struct orr_range writes = {out->buffer, 0, (uint64_t)orr_shape_count(&to) * element,
-                                   ORR_ACCESS_WRITE};
-        struct orr_point point;
-        status = enqueue_cut(step, stream, model, reads, writes, "slice", &point);
-        if (status != ORR_OK) {
-            return status;
-        }
-        orr__blob_written(out, stream, point);
-    }
-    return ORR_OK;
-}
-
-/* After an all-gather along a dimension other than the outermost the pieces lie one behind the
- * other; one kernel per piece puts them in place. */
-static enum orr_status interleave(const struct step *step, struct orr_tensor *gathered, int dim) {
-    const struct orr_mesh *mesh = step->source->layout.mesh;
-    uint32_t n = (uint32_t)mesh->dims[step->axis];
-    size_t element = orr_dtype_size(step->source->info.dtype);
-    for (uint32_t rank = 0; rank < mesh->size; rank++) {
-        struct orr_shape part = piece(step->source, rank), whole = piece(step->target, rank);
-        uint64_t inner = inner_bytes(&part, dim, element);
-        uint64_t width = (uint64_t)part.dims[dim] * inner;
-        uint64_t part_bytes = (uint64_t)orr_shape_count(&part) * element;
-        if (part_bytes == 0) {
-            continue;
-        }
-        struct orr__blob *in = &gathered->storage->blobs[rank];
-        struct orr__blob *out = &step->target->storage->blobs[rank];
-        struct orr_stream *stream =
-            orr_device_stream(step->runtime, mesh->devices[rank], ORR_STREAM_COMPUTE);
-        enum orr_status status = stream ? orr__blob_use(in, stream) : ORR_NO_MEMORY;
-        for (uint32_t i = 0; status == ORR_OK && i < n; i++) {
-            struct cut model = {
-                .to = out->buffer->data ? (char *)out->buffer->data + i * width : NULL,
-                .from = in->buffer->data ? (char *)in->buffer->data + i * part_bytes : NULL,
-                .rows = outer_rows(&part, dim),
-                .width = width,
-                .to_stride = (uint64_t)whole.dims[dim] * inner,
-                .from_stride = width};
-            struct orr_range reads = {in->buffer, i * part_bytes, part_bytes, ORR_ACCESS_READ};
-            struct orr_range writes = {out->buffer, i * width,
-                                       (model.rows - 1) * model.to_stride + width,
-                                       ORR_ACCESS_WRITE};
-            struct orr_point point;
-            status = enqueue_cut(step, stream, model, reads, writes, "interleave", &point);
-            orr__blob_written(out, stream, point);
-        }
-        if (status != ORR_OK) {
-            return status;
-        }
-    }
-    return ORR_OK;
-}
-
-static enum orr_status all_gather(const struct step *step) {
-    int dim = step->source->layout.axes[step->axis].dim;
-    struct orr_shape part = piece(step->source, 0);
-    if (outer_rows(&part, dim) == 1) { /* rank 0 has the most of them */
-        return collective(step, ORR_COLLECTIVE_ALL_GATHER, step->source, "all_gather");
-    }
-    struct orr_tensor *gathered =
-        orr__tensor_new(step->runtime, &step->target->info, &step->target->layout);
-    if (!gathered) {
+/* All pieces along `dim` of a rank's `shape` one behind the other, or back if `puts`. */
+static enum orr_status rearrange(const struct step *step, uint32_t rank, struct orr__blob *from,
+                                 struct orr__blob *to, const struct orr_shape *shape, int dim,
+                                 bool puts) {
+    size_t element = element_size(step);
+    uint64_t at = 0, bytes = (uint64_t)orr_shape_count(shape) * element;
+    struct move *move = move_new(step->runtime, group_size(step));
+    if (!move) {
         return ORR_NO_MEMORY;
     }
-    struct step first = *step;
-    first.target = gathered;
-    enum orr_status status = orr__tensor_allocate(gathered, ORR_STREAM_COMMUNICATE, "all_gather");
-    if (status == ORR_OK) {
-        status = collective(&first, ORR_COLLECTIVE_ALL_GATHER, step->source, "all_gather");
+    for (uint32_t i = 0; i < group_size(step); i++) {
+        struct orr__span span = orr__piece_span(shape->dims[dim], group_size(step), i);
+        struct cut cut = cut_of(shape, dim, span, at, element, puts);
+        move->cuts[move->count++] = cut;
+        at += cut.rows * cut.width;
     }
-    if (status == ORR_OK) {
-        status = interleave(step, gathered, dim);
+    return enqueue_move(step, rank, from, to, bytes, bytes, move, puts ? "interleave" : "pack");
+}
+
+/* A tensor for pieces on their way, with as much memory as one of the layout has. */
+static enum orr_status buffer_tensor(const struct step *step, const struct orr_tensor *like,
+                                     enum orr_stream_kind kind, const char *label,
+                                     struct orr_tensor **out) {
+    *out = orr__tensor_new(step->runtime, &like->info, &like->layout);
+    return *out ? orr__tensor_allocate(*out, kind, label) : ORR_NO_MEMORY;
+}
+
+/* Rearranges every rank's piece of `shape_of`: the source's before, the target's after. */
+static enum orr_status rearrange_all(const struct step *step, struct orr_tensor *from,
+                                     struct orr_tensor *to, int dim, bool puts) {
+    enum orr_status status = ORR_OK;
+    for (uint32_t rank = 0; status == ORR_OK && rank < step->change.layout.mesh->size; rank++) {
+        struct orr__change_shapes shapes = orr__change_shapes(&step->change, rank);
+        status = rearrange(step, rank, &from->storage->blobs[rank], &to->storage->blobs[rank],
+                           puts ? &shapes.after : &shapes.before, dim, puts);
     }
-    orr__tensor_release(gathered);
     return status;
 }
 
-static enum orr_status refuse(struct orr_runtime *runtime, const struct orr_layout *from,
-                              const struct orr_layout *to, int axis) {
-    char from_text[ORR_PLACEMENT_TEXT_MAX], to_text[ORR_PLACEMENT_TEXT_MAX];
-    return orr__runtime_fail(runtime, ORR_UNSUPPORTED,
-                             "redistribute from %s to %s along axis '%s': expected P to R, S(d) to "
-                             "R, P to S(0) or R to S(d), with even shards and sums",
-                             orr_layout_text(from, from_text), orr_layout_text(to, to_text),
-                             from->mesh->names[axis]);
+/* --- steps --- */
+
+/* Is there a rank whose pieces do not lie one behind the other? Shapes differ from rank to rank,
+ * but rank 0 has a largest one. */
+static bool packs(const struct step *step) {
+    struct orr__change_shapes shapes = orr__change_shapes(&step->change, 0);
+    return (step->kind == ORR_REDISTRIBUTE_REDUCE_SCATTER ||
+            step->kind == ORR_REDISTRIBUTE_ALL_TO_ALL) &&
+           orr__is_strided(&shapes.before, step->change.to.dim);
 }
 
-static enum orr_status run_step(struct step *step) {
-    struct orr_placement from = step->source->layout.axes[step->axis];
-    struct orr_placement to = step->target->layout.axes[step->axis];
-    bool sums = from.kind == ORR_PARTIAL && from.reduction == ORR_SUM;
-    const char *name = to.kind == ORR_SHARD ? (sums ? "reduce_scatter" : "slice")
-                                            : (sums ? "all_reduce" : "all_gather");
+static bool interleaves(const struct step *step) {
+    struct orr__change_shapes shapes = orr__change_shapes(&step->change, 0);
+    return (step->kind == ORR_REDISTRIBUTE_ALL_GATHER ||
+            step->kind == ORR_REDISTRIBUTE_ALL_TO_ALL) &&
+           orr__is_strided(&shapes.after, step->change.layout.axes[step->change.axis].dim);
+}
+
+static enum orr_status exchange(const struct step *step) {
+    struct orr_tensor *packed = NULL, *arrived = NULL;
+    struct orr_tensor *from = step->source, *to = step->target;
+    const char *name = orr_redistribute_kind_text(step->kind);
+    enum orr_status status = ORR_OK;
+    if (packs(step)) {
+        status = buffer_tensor(step, from, ORR_STREAM_COMPUTE, name, &packed);
+        if (status == ORR_OK) {
+            status = rearrange_all(step, from, packed, step->change.to.dim, false);
+        }
+        from = packed;
+    }
+    if (status == ORR_OK && interleaves(step)) {
+        status = buffer_tensor(step, to, ORR_STREAM_COMMUNICATE, name, &arrived);
+        to = arrived;
+    }
+    if (status == ORR_OK) {
+        status = collective(step, from, to);
+    }
+    if (status == ORR_OK && arrived) {
+        int dim = step->change.layout.axes[step->change.axis].dim;
+        status = rearrange_all(step, arrived, step->target, dim, true);
+    }
+    if (packed) {
+        orr__tensor_release(packed);
+    }
+    if (arrived) {
+        orr__tensor_release(arrived);
+    }
+    return status;
+}
+
+/* slice: the rank's part of its piece; pad: its piece within zeros; zero: its piece if it is the
+ * first of its group, else zeros. */
+static enum orr_status move_locally(const struct step *step, uint32_t rank) {
+    struct orr__change_shapes shapes = orr__change_shapes(&step->change, rank);
+    struct orr_placement from = step->change.layout.axes[step->change.axis];
+    bool slices = step->kind == ORR_REDISTRIBUTE_SLICE;
+    size_t element = element_size(step);
+    uint64_t read = (uint64_t)orr_shape_count(&shapes.before) * element;
+    uint64_t written = (uint64_t)orr_shape_count(&shapes.after) * element;
+    struct move *move = move_new(step->runtime, 1);
+    if (!move) {
+        return ORR_NO_MEMORY;
+    }
+    if (step->kind == ORR_REDISTRIBUTE_ZERO) {
+        bool first = coordinate(step, rank) == 0;
+        move->zeros = first ? 0 : written;
+        move->cuts[0] = (struct cut){.rows = 1, .width = read};
+        read = first ? read : 0;
+        move->count = first;
+    } else {
+        int dim = slices ? step->change.to.dim : from.dim;
+        struct orr__span span =
+            orr__piece_span(shapes.base.dims[dim], group_size(step), coordinate(step, rank));
+        move->cuts[0] = cut_of(&shapes.base, dim, span, 0, element, !slices);
+        move->zeros = slices ? 0 : written;
+        move->count = 1;
+    }
+    return enqueue_move(step, rank, &step->source->storage->blobs[rank],
+                        &step->target->storage->blobs[rank], read, written, move,
+                        orr_redistribute_kind_text(step->kind));
+}
+
+static enum orr_status run_step(const struct step *step) {
+    if (step->kind <= ORR_REDISTRIBUTE_ALL_TO_ALL) {
+        return exchange(step);
+    }
+    enum orr_status status = ORR_OK;
+    for (uint32_t rank = 0; status == ORR_OK && rank < step->change.layout.mesh->size; rank++) {
+        status = move_locally(step, rank);
+    }
+    return status;
+}
+
+/* Is the last command of the step on the communicate streams? Then its result is allocated
+ * there. */
+static bool ends_on_communicate(const struct step *step) {
+    return step->kind <= ORR_REDISTRIBUTE_ALL_TO_ALL && !interleaves(step);
+}
+
+/* Allocates the target and enqueues the step, as one logical operator. */
+static enum orr_status make_step(struct step *step) {
+    struct orr_runtime *runtime = step->runtime;
+    if (step->kind == ORR_REDISTRIBUTE_KEEP) {
+        orr__tensor_share(step->target, step->source);
+        return ORR_OK;
+    }
     struct orr_cost none = {0};
-    step->op = orr__op_record(step->runtime, name, "collective", none, &step->target->info, 0);
-    if (sums && to.kind == ORR_REPLICATE) {
-        return collective(step, ORR_COLLECTIVE_ALL_REDUCE, step->source, name);
+    orr__runtime_operator_begin(runtime, step->change.layout.mesh->devices[0], -1);
+    enum orr_status status = orr__tensor_allocate(
+        step->target, ends_on_communicate(step) ? ORR_STREAM_COMMUNICATE : ORR_STREAM_COMPUTE,
+        "redistribute");
+    if (status == ORR_OK) {
+        step->op = orr__op_record(runtime, orr_redistribute_kind_text(step->kind), "collective",
+                                  none, &step->target->info, 0);
+        status = run_step(step);
     }
-    if (sums && to.kind == ORR_SHARD && to.dim == 0 &&
-        is_even(step->target, step->source, step->axis)) {
-        return collective(step, ORR_COLLECTIVE_REDUCE_SCATTER, step->target, name);
-    }
-    if (from.kind == ORR_SHARD && to.kind == ORR_REPLICATE &&
-        is_even(step->source, step->target, step->axis)) {
-        return all_gather(step);
-    }
-    if (from.kind == ORR_REPLICATE && to.kind == ORR_SHARD) {
-        return slice_locally(step, to.dim);
-    }
-    return refuse(step->runtime, &step->source->layout, &step->target->layout, step->axis);
-}
-
-static bool is_supported(struct orr_placement from, struct orr_placement to) {
-    return (from.kind == ORR_PARTIAL && to.kind != ORR_PARTIAL) ||
-           (from.kind == ORR_SHARD && to.kind == ORR_REPLICATE) ||
-           (from.kind == ORR_REPLICATE && to.kind == ORR_SHARD);
+    orr__runtime_operator_end(runtime, status == ORR_OK && !runtime->capture);
+    return status;
 }
 
 /* The tensor with the placement of one axis changed. */
-static enum orr_status change_axis(struct orr_tensor *source, int axis, struct orr_placement to,
+static enum orr_status change_axis(struct orr_tensor *source,
+                                   const struct orr_redistribute_step *planned,
                                    struct orr_tensor **out) {
     struct orr_layout layout = source->layout;
-    layout.axes[axis] = to;
+    layout.axes[planned->axis] = planned->to;
     struct orr_tensor *target = orr__tensor_new(source->runtime, &source->info, &layout);
     if (!target) {
         return ORR_NO_MEMORY;
     }
-    struct step step = {
-        .runtime = source->runtime, .source = source, .target = target, .axis = axis};
-    orr__runtime_operator_begin(source->runtime, layout.mesh->devices[0], -1);
-    bool on_compute = source->layout.axes[axis].kind == ORR_REPLICATE;
-    enum orr_status status = orr__tensor_allocate(
-        target, on_compute ? ORR_STREAM_COMPUTE : ORR_STREAM_COMMUNICATE, "redistribute");
-    if (status == ORR_OK) {
-        status = run_step(&step);
-    }
-    orr__runtime_operator_end(source->runtime, status == ORR_OK && !source->runtime->capture);
+    struct step step = {.runtime = source->runtime,
+                        .source = source,
+                        .target = target,
+                        .change = {.info = &source->info,
+                                   .layout = source->layout,
+                                   .axis = planned->axis,
+                                   .to = planned->to},
+                        .kind = planned->kind};
+    enum orr_status status = make_step(&step);
     if (status != ORR_OK) {
         orr__tensor_release(target);
         return status;
@@ -343,98 +436,57 @@ static enum orr_status change_axis(struct orr_tensor *source, int axis, struct o
     return ORR_OK;
 }
 
-/* ORR_UNSUPPORTED before anything is done for a change along some axis that no step makes. */
-static enum orr_status check_changes(struct orr_runtime *runtime, const struct orr_layout *from,
-                                     const struct orr_layout *to) {
-    for (int axis = 0; axis < to->mesh->axis_count; axis++) {
-        if (!orr_placement_equal(from->axes[axis], to->axes[axis]) &&
-            !is_supported(from->axes[axis], to->axes[axis])) {
-            return refuse(runtime, from, to, axis);
+enum orr_status orr__redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
+                                  struct orr_tensor **out_tensor) {
+    struct orr_redistribute_plan plan = {
+        .info = tensor->info, .from = tensor->layout, .to = *layout};
+    *out_tensor = NULL;
+    enum orr_status status = orr__redistribute_search(tensor->runtime, &plan);
+    struct orr_tensor *now = orr_tensor_retain(tensor);
+    for (int i = 0; status == ORR_OK && i < plan.paths[0].step_count; i++) {
+        struct orr_tensor *next = NULL;
+        status = change_axis(now, &plan.paths[0].steps[i], &next);
+        if (status == ORR_OK) {
+            orr__tensor_release(now);
+            now = next;
         }
     }
+    if (status != ORR_OK) {
+        orr__tensor_release(now);
+        return status;
+    }
+    *out_tensor = now;
     return ORR_OK;
-}
-
-static bool is_shard(struct orr_placement placement, int dim) {
-    return placement.kind == ORR_SHARD && placement.dim == dim;
-}
-
-/* Is an axis outside of `axis` still to start or stop to cut `dim`? */
-static bool outer_cut_changes(const struct orr_layout *now, const struct orr_layout *to, int axis,
-                              int dim) {
-    for (int outer = 0; outer < axis; outer++) {
-        if (is_shard(now->axes[outer], dim) != is_shard(to->axes[outer], dim)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What an axis becomes in the first pass, which goes from the innermost axis outwards: pieces
- * become whole and partial ones sums, but for those that a cut further out would part again. */
-static struct orr_placement first_placement(const struct orr_layout *now,
-                                            const struct orr_layout *to, int axis) {
-    struct orr_placement from = now->axes[axis], wanted = to->axes[axis];
-    const struct orr_placement whole = {.kind = ORR_REPLICATE};
-    if (from.kind == ORR_SHARD && outer_cut_changes(now, to, axis, from.dim)) {
-        return whole;
-    }
-    bool early = wanted.kind == ORR_SHARD && outer_cut_changes(now, to, axis, wanted.dim);
-    return from.kind == ORR_REPLICATE || early ? from : wanted;
-}
-
-/* Changes one axis of *now, unless it has that placement already. */
-static enum orr_status advance(struct orr_tensor **now, int axis, struct orr_placement to) {
-    if (orr_placement_equal((*now)->layout.axes[axis], to)) {
-        return ORR_OK;
-    }
-    struct orr_tensor *next = NULL;
-    enum orr_status status = change_axis(*now, axis, to, &next);
-    if (status == ORR_OK) {
-        orr__tensor_release(*now);
-        *now = next;
-    }
-    return status;
 }
 
 enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                         struct orr_tensor **out_tensor) {
     struct orr_runtime *runtime = tensor->runtime;
-    int axis_count = layout->mesh->axis_count;
     *out_tensor = NULL;
     orr_error_clear(&runtime->error);
     if (layout->mesh != tensor->layout.mesh) {
         return orr__runtime_fail(runtime, ORR_UNSUPPORTED, "redistribute to another mesh");
     }
     enum orr_status status = orr_layout_check(layout, &tensor->info.shape, &runtime->error);
-    if (status == ORR_OK) {
-        status = check_changes(runtime, &tensor->layout, layout);
+    if (status == ORR_OK && orr_layout_equal(&tensor->layout, layout)) {
+        *out_tensor = orr_tensor_retain(tensor); /* nothing has to change */
+        return ORR_OK;
     }
-    bool changes = !orr_layout_equal(&tensor->layout, layout);
-    if (status == ORR_OK && changes) {
+    if (status == ORR_OK) {
         status = orr__region_flush(runtime, false);
     }
-    if (status == ORR_OK && changes) {
+    if (status == ORR_OK) {
         status = orr__tensor_check_kept(tensor, "redistribute");
     }
-    if (status == ORR_OK && changes) {
+    if (status == ORR_OK) {
         status = orr__tape_reserve(runtime, &tensor, 1);
     }
-    struct orr_tensor *now = orr_tensor_retain(tensor);
-    for (int axis = axis_count - 1; axis >= 0 && status == ORR_OK; axis--) {
-        status = advance(&now, axis, first_placement(&now->layout, layout, axis));
+    if (status == ORR_OK) {
+        status = orr__redistribute(tensor, layout, out_tensor);
     }
-    for (int axis = 0; axis < axis_count && status == ORR_OK; axis++) { /* the outer cuts first */
-        status = advance(&now, axis, layout->axes[axis]);
-    }
-    if (status != ORR_OK) {
-        orr__tensor_release(now);
-        return status;
-    }
-    if (now != tensor) {
-        struct orr__stage step = {.input_count = 1, .inputs = {tensor}, .outputs = {now}};
+    if (status == ORR_OK) {
+        struct orr__stage step = {.input_count = 1, .inputs = {tensor}, .outputs = {*out_tensor}};
         orr__tape_record(runtime, &step);
     }
-    *out_tensor = now; /* the same tensor once more if nothing had to change */
-    return ORR_OK;
+    return status;
 }

@@ -186,6 +186,17 @@ static void cut_piece(char *to, const char *from, size_t element, const struct o
     }
 }
 
+/* Of a sum the first rank along the axis has all. */
+static bool is_zero_term(const struct orr_layout *layout, uint32_t rank) {
+    for (int i = 0; i < layout->mesh->axis_count; i++) {
+        if (layout->axes[i].kind == ORR_PARTIAL && layout->axes[i].reduction == ORR_SUM &&
+            orr_mesh_coordinate(layout->mesh, rank, i) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum orr_status upload(struct orr_tensor *tensor, uint32_t rank, const char *values) {
     struct orr_runtime *runtime = tensor->runtime;
     struct orr__blob *blob = &tensor->storage->blobs[rank];
@@ -206,6 +217,9 @@ static enum orr_status upload(struct orr_tensor *tensor, uint32_t rank, const ch
             status = orr__runtime_no_memory(runtime);
         } else {
             cut_piece(cut, values, element, &tensor->info.shape, &piece, starts);
+            if (is_zero_term(&tensor->layout, rank)) {
+                memset(cut, 0, bytes);
+            }
             status = orr__buffer_initialize(staging, 0, cut, bytes);
         }
     }

@@ -44,18 +44,20 @@ enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_o
                                  struct orr_tensor **out_outputs) ORR_MUST_CHECK;
 
 /* A tensor with given contents: `values` is the whole tensor, dense, in `info`'s dtype (NULL under
- * timing-only). Pieces are copied to the devices from pinned memory on the copy streams. */
+ * timing-only). Pieces are copied to the devices from pinned memory on the copy streams. Partial
+ * placements get terms as a redistribution would make them. */
 enum orr_status orr_tensor_from_host(struct orr_runtime *runtime,
                                      const struct orr_operand_info *info,
                                      const struct orr_layout *layout, const void *values,
                                      struct orr_tensor **out_tensor) ORR_MUST_CHECK;
 
-/* The same tensor with other placements on the same mesh, by collectives on the communicate
- * streams:
- *     P -> R all-reduce    S(d) -> R all-gather    P -> S(0) reduce-scatter    R -> S(d) a slice
- * one mesh axis at a time; where two axes cut one dimension, the inner one is gathered before the
- * outer one changes, and cut again. ORR_UNSUPPORTED for the others (S(a) -> S(b), R -> P, other
- * reductions than sums) and for gathering or scattering uneven shards. */
+/* The same tensor with any other placements on the same mesh, by the cheapest sequence of
+ * collectives on the communicate streams and local kernels on the compute streams:
+ * runtime/redistribute.h says which, and shows the plan. Shards may be uneven or empty. Partial
+ * results are the first rank's values and zeros for a sum, and the values everywhere for the other
+ * reductions (so an average of n equal terms is rounded once more). ORR_INVALID for a layout that
+ * does not fit, ORR_UNSUPPORTED for another mesh. On failure nothing is left behind but commands
+ * already enqueued, whose results are dropped. */
 enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                         struct orr_tensor **out_tensor) ORR_MUST_CHECK;
 

@@ -1,166 +1,534 @@
-/* Redistribution over meshes of two axes: any placements to any others, compared with the values
- * that the tensor had before. */
+/* Redistribution: any placements to any others over meshes of one to three axes, with uneven and
+ * empty shards, nested cuts and nested reductions, against a direct look at every rank's memory;
+ * plans against closed forms and against what is then recorded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "runtime/tensor.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/redistribute_internal.h"
 #include "sim/sim.h"
 #include "tests/support.h"
 
-enum { AXES = 2, KINDS = 4, VALUES_MAX = 144 };
+enum { DEVICES = 36, AXES = 3, ELEMENTS_MAX = 1 << 13, SEEDS_SIM = 40000, SEEDS_CPU = 2000 };
 
-static const struct orr_placement placements[KINDS] = {{.kind = ORR_REPLICATE},
-                                                       {.kind = ORR_SHARD, .dim = 0},
-                                                       {.kind = ORR_SHARD, .dim = 1},
-                                                       {.kind = ORR_PARTIAL}};
+/* A runtime of many devices; FIXTURE_DEVICES_MAX is too few for meshes of three axes. */
+struct bench {
+    struct memory_counting memory;
+    struct orr_device_spec specs[DEVICES];
+    struct orr_runtime *runtime;
+    struct orr_error error;
+};
 
-static struct orr_layout layout_of(struct orr_mesh *mesh, int index) {
-    struct orr_layout layout = orr_layout_replicated(mesh);
-    layout.axes[0] = placements[index / KINDS];
-    layout.axes[1] = placements[index % KINDS];
-    return layout;
+static void bench_open(struct bench *b, orr_backend_open open, uint32_t devices) {
+    memory_counting_init(&b->memory, 0);
+    for (uint32_t i = 0; i < devices; i++)
+        b->specs[i] = spec_for_tests();
+    struct orr_runtime_config config = {
+        .memory = &b->memory.table, .open = open, .specs = b->specs, .device_count = devices};
+    assert_int_equal(orr_runtime_create(&config, &b->runtime, &b->error), ORR_OK);
 }
 
-static void read_values(struct fixture *f, struct orr_tensor *tensor, float *values, size_t bytes) {
+static void bench_close(struct bench *b) {
+    assert_int_equal(orr_runtime_finish(b->runtime), ORR_OK);
+    orr_runtime_destroy(&b->runtime);
+    assert_int_equal(b->memory.live, 0);
+}
+
+static void must(struct orr_runtime *runtime, enum orr_status status) {
+    if (status != ORR_OK)
+        fail_msg("%s: %s", orr_status_text(status), orr_runtime_error(runtime)->text);
+}
+
+/* ---- a direct look ------------------------------------------------------------------------ */
+
+static double joined(enum orr_reduction reduction, double a, double b) {
+    if (reduction == ORR_MAX)
+        return b > a ? b : a;
+    if (reduction == ORR_MIN)
+        return b < a ? b : a;
+    return a + b;
+}
+
+/* Element `index` of a rank's piece, reduced over the partial axes from `axis` on, the last one
+ * first. */
+static double reduced(const struct orr_tensor *tensor, uint32_t rank, int64_t index, int axis) {
+    const struct orr_layout *layout = &tensor->layout;
+    const struct orr_mesh *mesh = layout->mesh;
+    if (axis == mesh->axis_count)
+        return orr_dtype_load(tensor->info.dtype, tensor->storage->blobs[rank].buffer->data,
+                              (size_t)index);
+    if (layout->axes[axis].kind != ORR_PARTIAL)
+        return reduced(tensor, rank, index, axis + 1);
+    double result = 0;
+    for (uint32_t i = 0; i < mesh->dims[axis]; i++) {
+        double term = reduced(tensor, rank + i * orr_mesh_stride(mesh, axis), index, axis + 1);
+        result = i == 0 ? term : joined(layout->axes[axis].reduction, result, term);
+    }
+    return layout->axes[axis].reduction == ORR_AVG ? result / (double)mesh->dims[axis] : result;
+}
+
+static bool is_first_term(const struct orr_layout *layout, uint32_t rank) {
+    for (int axis = 0; axis < layout->mesh->axis_count; axis++)
+        if (layout->axes[axis].kind == ORR_PARTIAL &&
+            orr_mesh_coordinate(layout->mesh, rank, axis) != 0)
+            return false;
+    return true;
+}
+
+/* Where element `index` of a piece is in the whole. */
+static int64_t place_of(const struct orr_shape *whole, const struct orr_shape *piece,
+                        const int64_t *starts, int64_t index) {
+    int64_t at = 0, stride = 1;
+    for (int dim = piece->rank - 1; dim >= 0; dim--) {
+        at += (index % piece->dims[dim] + starts[dim]) * stride;
+        index /= piece->dims[dim];
+        stride *= whole->dims[dim];
+    }
+    return at;
+}
+
+/* Calls `look` for every element of every rank's piece, once for the ranks of a reduction. */
+static void look_at_all(const struct orr_tensor *tensor, double *values,
+                        void (*look)(double *at, double value)) {
+    const struct orr_layout *layout = &tensor->layout;
+    for (uint32_t rank = 0; rank < layout->mesh->size; rank++) {
+        int64_t starts[ORR_RANK_MAX];
+        struct orr_shape piece = orr_layout_local(layout, &tensor->info.shape, rank, starts);
+        int64_t count = is_first_term(layout, rank) ? orr_shape_count(&piece) : 0;
+        for (int64_t i = 0; i < count; i++)
+            look(&values[place_of(&tensor->info.shape, &piece, starts, i)],
+                 reduced(tensor, rank, i, 0));
+    }
+}
+
+/* What is being compared, for messages. */
+static char case_text[256] = "";
+
+static void take(double *at, double value) {
+    *at = value;
+}
+
+static void compare(double *at, double value) {
+    if (*at != value)
+        fail_msg("%s: an element is %g, expected %g", case_text, value, *at);
+}
+
+/* ---- random cases ------------------------------------------------------------------------- */
+
+struct trial {
+    uint64_t random;
+    struct orr_mesh *mesh;
+    struct orr_operand_info info;
+    struct orr_layout from, to;
+    double wanted[ELEMENTS_MAX];
+};
+
+static void draw_mesh(struct bench *b, struct trial *t) {
+    static const char *const names[AXES] = {"a", "b", "c"};
+    int64_t dims[AXES];
+    int count;
+    uint64_t size;
+    do {
+        count = 1 + (int)random_below(&t->random, AXES);
+        size = 1;
+        for (int i = 0; i < count; i++) {
+            dims[i] = 1 + (int64_t)random_below(&t->random, 4);
+            size *= (uint64_t)dims[i];
+        }
+    } while (size > orr_runtime_device_count(b->runtime));
+    must(b->runtime, orr_mesh_create(b->runtime, count, dims, names, NULL, &t->mesh));
+}
+
+static struct orr_placement draw_placement(struct trial *t) {
+    int rank = t->info.shape.rank;
+    uint64_t kind = random_below(&t->random, 8);
+    if (kind < 4 && rank > 0)
+        return (struct orr_placement){.kind = ORR_SHARD,
+                                      .dim = (int32_t)random_below(&t->random, (uint64_t)rank)};
+    if (kind < 6)
+        return (struct orr_placement){.kind = ORR_REPLICATE};
+    return (struct orr_placement){.kind = ORR_PARTIAL,
+                                  .reduction = (enum orr_reduction)random_below(&t->random, 4)};
+}
+
+static void draw_trial(struct bench *b, struct trial *t) {
+    static const enum orr_dtype dtypes[] = {ORR_DTYPE_F32, ORR_DTYPE_F64, ORR_DTYPE_I32,
+                                            ORR_DTYPE_I64};
+    draw_mesh(b, t);
+    int rank = (int)random_below(&t->random, 4);
+    int64_t dims[3];
+    for (int i = 0; i < rank; i++)
+        dims[i] = (int64_t)random_below(&t->random, random_below(&t->random, 4) ? 8 : 3);
+    t->info =
+        (struct orr_operand_info){dtypes[random_below(&t->random, 4)], orr_shape_of(rank, dims)};
+    t->from = t->to = orr_layout_replicated(t->mesh);
+    for (int i = 0; i < t->mesh->axis_count; i++) {
+        t->from.axes[i] = draw_placement(t);
+        t->to.axes[i] = draw_placement(t);
+    }
+}
+
+/* Terms of a rank depend on its place along partial axes only; all counts of ranks divide them. */
+static void write_terms(struct trial *t, struct orr_tensor *tensor) {
+    for (uint32_t rank = 0; rank < t->mesh->size; rank++) {
+        int64_t starts[ORR_RANK_MAX], term = 0;
+        struct orr_shape piece = orr_layout_local(&t->from, &t->info.shape, rank, starts);
+        for (int axis = 0; axis < t->mesh->axis_count; axis++)
+            term = term * 5 + (t->from.axes[axis].kind == ORR_PARTIAL
+                                   ? orr_mesh_coordinate(t->mesh, rank, axis)
+                                   : 0);
+        for (int64_t i = 0; i < orr_shape_count(&piece); i++) {
+            uint64_t place = (uint64_t)place_of(&t->info.shape, &piece, starts, i);
+            uint64_t hash = ((place + 1) * 131 + (uint64_t)term * 31) * 0x9e3779b97f4a7c15u >> 40;
+            double value = ((double)(hash % 19) - 9) * (double)t->mesh->size;
+            orr_dtype_store(t->info.dtype, tensor->storage->blobs[rank].buffer->data, (size_t)i,
+                            value);
+        }
+    }
+}
+
+static struct orr_tensor *source_of(struct bench *b, struct trial *t) {
+    static const uint64_t zeros[ELEMENTS_MAX];
+    struct orr_tensor *tensor;
+    must(b->runtime, orr_tensor_from_host(b->runtime, &t->info, &t->from, zeros, &tensor));
+    must(b->runtime, orr_runtime_finish(b->runtime));
+    write_terms(t, tensor);
+    look_at_all(tensor, t->wanted, take);
+    return tensor;
+}
+
+static void check_future(struct bench *b, struct trial *t, struct orr_tensor *tensor) {
+    static uint64_t values[ELEMENTS_MAX];
     struct orr_future *future;
-    assert_int_equal(orr_tensor_future(tensor, &future), ORR_OK);
-    if (orr_future_get(future, values, bytes) != ORR_OK)
-        fail_msg("%s", fixture_error(f));
+    size_t count = (size_t)orr_shape_count(&t->info.shape);
+    must(b->runtime, orr_tensor_future(tensor, &future));
+    must(b->runtime, orr_future_get(future, values, count * orr_dtype_size(t->info.dtype)));
+    for (size_t i = 0; i < count; i++)
+        compare(&t->wanted[i], orr_dtype_load(t->info.dtype, values, i));
     orr_future_destroy(&future);
 }
 
-/* May a change along one axis be refused whatever the sizes are? */
-static bool is_refused(struct orr_placement from, struct orr_placement to) {
-    if (orr_placement_equal(from, to))
-        return false;
-    if (from.kind == ORR_PARTIAL)
-        return to.kind == ORR_SHARD && to.dim != 0;
-    return to.kind == ORR_PARTIAL || (from.kind == ORR_SHARD && to.kind == ORR_SHARD);
-}
-
-/* Returns false if the change was refused, as unsupported. */
-static bool check_change(struct fixture *f, const struct orr_operand_info *info,
-                         const struct orr_layout *from, const struct orr_layout *to) {
-    float values[VALUES_MAX], before[VALUES_MAX], after[VALUES_MAX];
-    int64_t count = orr_shape_count(&info->shape);
-    size_t bytes = (size_t)count * sizeof values[0];
-    char from_text[ORR_PLACEMENT_TEXT_MAX], to_text[ORR_PLACEMENT_TEXT_MAX];
-    struct orr_tensor *tensor, *changed;
-    for (int64_t i = 0; i < count; i++)
-        values[i] = (float)(i + 1);
-    assert_int_equal(orr_tensor_from_host(f->runtime, info, from, values, &tensor), ORR_OK);
-    read_values(f, tensor, before, bytes);
-    enum orr_status status = orr_tensor_redistribute(tensor, to, &changed);
-    if (status == ORR_OK) {
-        read_values(f, changed, after, bytes);
-        assert_true(orr_layout_equal(orr_tensor_layout(changed), to));
-        if (memcmp(before, after, bytes) != 0)
-            fail_msg("from %s to %s: other values", orr_layout_text(from, from_text),
-                     orr_layout_text(to, to_text));
-        orr_tensor_destroy(&changed);
-    } else if (status != ORR_UNSUPPORTED) {
-        fail_msg("from %s to %s: %s", orr_layout_text(from, from_text),
-                 orr_layout_text(to, to_text), fixture_error(f));
+static void run_trial(struct bench *b, uint64_t seed) {
+    static struct trial t;
+    struct orr_tensor *target;
+    char from[ORR_PLACEMENT_TEXT_MAX], to[ORR_PLACEMENT_TEXT_MAX], shape[ORR_SHAPE_TEXT_MAX];
+    t.random = seed * 0x9e3779b97f4a7c15u + 1;
+    draw_trial(b, &t);
+    struct orr_tensor *source = source_of(b, &t);
+    snprintf(case_text, sizeof case_text, "seed %llu: %s, %s to %s", (unsigned long long)seed,
+             orr_shape_text(&t.info.shape, shape), orr_layout_text(&t.from, from),
+             orr_layout_text(&t.to, to));
+    must(b->runtime, orr_tensor_redistribute(source, &t.to, &target));
+    must(b->runtime, orr_runtime_finish(b->runtime));
+    assert_true(orr_layout_equal(orr_tensor_layout(target), &t.to));
+    look_at_all(target, t.wanted, compare);
+    look_at_all(source, t.wanted, compare); /* which is as it was */
+    if (seed % 4 == 0) {
+        check_future(b, &t, source);
+        check_future(b, &t, target);
     }
-    orr_tensor_destroy(&tensor);
-    return status == ORR_OK;
+    orr_tensor_destroy(&source);
+    orr_tensor_destroy(&target);
 }
 
-static void check_all_changes(const int64_t *mesh_dims, const int64_t *dims, bool even) {
-    struct fixture f;
-    struct orr_mesh *mesh;
-    fixture_open(&f, orr_sim_open, (uint32_t)(mesh_dims[0] * mesh_dims[1]));
-    assert_int_equal(orr_mesh_create(f.runtime, AXES, mesh_dims, (const char *[]){"outer", "inner"},
-                                     NULL, &mesh),
-                     ORR_OK);
-    struct orr_operand_info info = {ORR_DTYPE_F32, orr_shape_of(2, dims)};
-    for (int i = 0; i < KINDS * KINDS; i++) {
-        for (int k = 0; k < KINDS * KINDS; k++) {
-            struct orr_layout from = layout_of(mesh, i), to = layout_of(mesh, k);
-            bool refused =
-                is_refused(from.axes[0], to.axes[0]) || is_refused(from.axes[1], to.axes[1]);
-            bool done = check_change(&f, &info, &from, &to);
-            assert_true(!(done && refused));
-            assert_true(done || refused || !even);
+static void run_trials(orr_backend_open open, uint32_t devices, uint64_t seeds) {
+    enum { ROUND = 100 }; /* meshes live as long as their runtime */
+    uint64_t first = random_seed(1);
+    for (uint64_t i = 0; i < seeds; i += ROUND) {
+        static struct bench b;
+        bench_open(&b, open, devices);
+        for (uint64_t k = 0; k < ROUND; k++)
+            run_trial(&b, first + i + k);
+        bench_close(&b);
+    }
+}
+
+static void any_placements_become_any_others(void **state) {
+    (void)state;
+    run_trials(orr_sim_open, DEVICES, SEEDS_SIM);
+}
+
+static void and_on_threads(void **state) {
+    (void)state;
+    run_trials(orr_cpu_open, 12, SEEDS_CPU);
+}
+
+/* Every pair of layouts over two axes, for one even and three uneven shapes. */
+static void all_pairs_of_placements_over_two_axes(void **state) {
+    (void)state;
+    static const int64_t meshes[][2] = {{2, 3}, {3, 2}, {2, 2}, {4, 2}};
+    static const int64_t shapes[][2] = {{12, 6}, {7, 5}, {3, 4}, {1, 5}};
+    static const struct orr_placement kinds[] = {
+        {.kind = ORR_REPLICATE},
+        {.kind = ORR_SHARD, .dim = 0},
+        {.kind = ORR_SHARD, .dim = 1},
+        {.kind = ORR_PARTIAL, .reduction = ORR_SUM},
+        {.kind = ORR_PARTIAL, .reduction = ORR_MAX},
+    };
+    enum { KINDS = sizeof kinds / sizeof kinds[0], PAIRS = KINDS * KINDS };
+    for (size_t m = 0; m < 4; m++) {
+        static struct bench b;
+        static struct trial t;
+        bench_open(&b, orr_sim_open, 8);
+        must(b.runtime,
+             orr_mesh_create(b.runtime, 2, meshes[m], (const char *[]){"dp", "tp"}, NULL, &t.mesh));
+        t.info = (struct orr_operand_info){ORR_DTYPE_F32, orr_shape_of(2, shapes[m])};
+        for (int i = 0; i < PAIRS * PAIRS; i++) {
+            struct orr_tensor *source, *target;
+            t.from = t.to = orr_layout_replicated(t.mesh);
+            t.from.axes[0] = kinds[i % KINDS];
+            t.from.axes[1] = kinds[i / KINDS % KINDS];
+            t.to.axes[0] = kinds[i / PAIRS % KINDS];
+            t.to.axes[1] = kinds[i / PAIRS / KINDS];
+            source = source_of(&b, &t);
+            must(b.runtime, orr_tensor_redistribute(source, &t.to, &target));
+            must(b.runtime, orr_runtime_finish(b.runtime));
+            look_at_all(target, t.wanted, compare);
+            orr_tensor_destroy(&source);
+            orr_tensor_destroy(&target);
         }
+        bench_close(&b);
     }
-    assert_int_equal(orr_runtime_finish(f.runtime), ORR_OK);
-    fixture_close(&f);
 }
 
-static void even_shards_go_to_every_placement_that_is_promised(void **state) {
-    (void)state;
-    check_all_changes((int64_t[]){2, 2}, (int64_t[]){8, 4}, true);
-    check_all_changes((int64_t[]){2, 3}, (int64_t[]){12, 6}, true);
-    check_all_changes((int64_t[]){4, 2}, (int64_t[]){8, 8}, true);
+/* ---- plans -------------------------------------------------------------------------------- */
+
+static struct orr_layout layout_of(struct orr_mesh *mesh, const char *const *texts) {
+    struct orr_layout layout = orr_layout_replicated(mesh);
+    struct orr_error error;
+    for (int i = 0; i < mesh->axis_count; i++)
+        assert_int_equal(orr_placement_parse(texts[i], &layout.axes[i], &error), ORR_OK);
+    return layout;
 }
 
-static void uneven_shards_are_right_or_refused(void **state) {
-    (void)state;
-    check_all_changes((int64_t[]){2, 2}, (int64_t[]){3, 4}, false);
-    check_all_changes((int64_t[]){2, 3}, (int64_t[]){7, 5}, false);
-    check_all_changes((int64_t[]){3, 2}, (int64_t[]){4, 2}, false);
-    check_all_changes((int64_t[]){4, 2}, (int64_t[]){1, 5}, false); /* some pieces are empty */
+static struct orr_tensor *zeros_of(struct fixture *f, const struct orr_operand_info *info,
+                                   const struct orr_layout *layout) {
+    static const uint64_t zeros[ELEMENTS_MAX];
+    struct orr_tensor *tensor;
+    must(f->runtime, orr_tensor_from_host(f->runtime, info, layout, zeros, &tensor));
+    return tensor;
 }
 
-/* Three axes cut one dimension: none may take a step before those inside of it are whole. */
-static void cuts_of_three_axes_nest(void **state) {
+/* Bytes on the wire by closed forms, S being the bytes of the whole tensor. */
+static void one_step_puts_its_closed_form_on_the_wire(void **state) {
     (void)state;
+    static const struct {
+        const char *from, *to, *steps;
+        uint64_t up, down; /* S x up / down */
+    } table[] = {
+        {"P(sum)", "R", "all_reduce", 6, 4},
+        {"P(max)", "R", "all_reduce", 6, 4},
+        {"P(avg)", "S(1)", "reduce_scatter", 3, 4},
+        {"P(min)", "S(0)", "reduce_scatter", 3, 4},
+        {"S(0)", "R", "all_gather", 3, 4},
+        {"S(1)", "R", "all_gather", 3, 4},
+        {"S(0)", "S(1)", "all_to_all", 3, 16},
+        {"S(1)", "S(0)", "all_to_all", 3, 16},
+        {"R", "S(1)", "slice", 0, 1},
+        {"R", "P(sum)", "zero", 0, 1},
+        {"R", "P(avg)", "keep", 0, 1},
+        {"S(1)", "P(sum)", "pad", 0, 1},
+        {"S(1)", "P(max)", "all_gather keep", 3, 4},
+        {"P(max)", "P(sum)", "all_reduce zero", 6, 4},
+        {"S(0)", "S(0)", "", 0, 1},
+    };
     struct fixture f;
-    struct orr_mesh *mesh;
-    fixture_open(&f, orr_sim_open, 8);
-    assert_int_equal(orr_mesh_create(f.runtime, 3, (int64_t[]){2, 2, 2},
-                                     (const char *[]){"a", "b", "c"}, NULL, &mesh),
-                     ORR_OK);
-    struct orr_operand_info info = {ORR_DTYPE_F32, orr_shape_of(1, (int64_t[]){16})};
-    for (int i = 0; i < 8; i++) {
-        for (int k = 0; k < 8; k++) {
-            struct orr_layout from = orr_layout_replicated(mesh), to = from;
-            for (int axis = 0; axis < 3; axis++) {
-                from.axes[axis] = placements[i >> axis & 1];
-                to.axes[axis] = placements[k >> axis & 1];
+    fixture_prepare(&f, orr_sim_open, 4);
+    for (int i = 0; i < 4; i++) {
+        f.specs[i].peer_bandwidth = 1000000000; /* one byte a nanosecond */
+        f.specs[i].peer_latency_ns = 50;
+        f.specs[i].kernel_fixed_ns = 0;
+    }
+    fixture_start(&f);
+    struct orr_mesh *mesh = orr_mesh_default(f.runtime);
+    struct orr_operand_info info = {ORR_DTYPE_F32, orr_shape_of(2, (int64_t[]){8, 12})};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct orr_layout from = layout_of(mesh, &table[i].from);
+        struct orr_layout to = layout_of(mesh, &table[i].to);
+        struct orr_redistribute_plan plan;
+        struct orr_tensor *source = zeros_of(&f, &info, &from), *target;
+        must(f.runtime, orr_redistribute_plan(source, &to, &plan));
+        char steps[128] = "";
+        for (int k = 0; k < plan.paths[0].step_count; k++)
+            snprintf(steps + strlen(steps), sizeof steps - strlen(steps), "%s%s", k ? " " : "",
+                     orr_redistribute_kind_text(plan.paths[0].steps[k].kind));
+        assert_string_equal(steps, table[i].steps);
+        assert_int_equal(plan.paths[0].bytes, 4 * 8 * 12 * table[i].up / table[i].down);
+        must(f.runtime, orr_runtime_finish(f.runtime));
+        size_t before = record_count(&f, ORR_RECORD_COLLECTIVE_MEMBER);
+        must(f.runtime, orr_tensor_redistribute(source, &to, &target));
+        must(f.runtime, orr_runtime_finish(f.runtime));
+        uint64_t ns = 0;
+        if (record_count(&f, ORR_RECORD_COLLECTIVE_MEMBER) > before) {
+            int64_t start_ns = 0, finish_ns = 0;
+            for (size_t k = before; k < before + 4; k++) { /* the transfer: from the last start */
+                const struct orr_record_collective_member *member =
+                    record_at(&f, ORR_RECORD_COLLECTIVE_MEMBER, k);
+                const struct orr_record_command *command = command_record(&f, member->cmd);
+                start_ns = command->start_ns > start_ns ? command->start_ns : start_ns;
+                finish_ns = command->finish_ns;
             }
-            assert_true(check_change(&f, &info, &from, &to));
+            ns = (uint64_t)(finish_ns - start_ns);
         }
+        assert_int_equal(ns, plan.paths[0].bytes + 50 * plan.paths[0].hops);
+        orr_tensor_destroy(&source);
+        orr_tensor_destroy(&target);
     }
     fixture_close(&f);
 }
 
-/* What can't be done is said before anything is. */
-static void a_refused_change_enqueues_nothing(void **state) {
+/* Runs the plan of a redistribution over a mesh of 2 x 4 and gives back its text. */
+static const char *plan_text(const char *const *from, const char *const *to, const int64_t *dims,
+                             char *text) {
+    struct fixture f;
+    struct orr_mesh *mesh;
+    struct orr_redistribute_plan plan, again;
+    fixture_open(&f, orr_sim_open, 8);
+    must(f.runtime, orr_mesh_create(f.runtime, 2, (int64_t[]){2, 4}, (const char *[]){"dp", "tp"},
+                                    NULL, &mesh));
+    struct orr_operand_info info = {ORR_DTYPE_F32, orr_shape_of(2, dims)};
+    struct orr_layout source = layout_of(mesh, from), target = layout_of(mesh, to);
+    struct orr_tensor *tensor = zeros_of(&f, &info, &source);
+    must(f.runtime, orr_redistribute_plan(tensor, &target, &plan));
+    must(f.runtime, orr_redistribute_plan(tensor, &target, &again));
+    assert_int_equal(plan.candidate_count, again.candidate_count);
+    orr_redistribute_text(&plan, text, ORR_REDISTRIBUTE_TEXT_MAX);
+    char same[ORR_REDISTRIBUTE_TEXT_MAX];
+    assert_string_equal(orr_redistribute_text(&again, same, sizeof same), text);
+    for (size_t size = 1; size < strlen(text); size += 7) { /* cut off, never overrun */
+        memset(same, 'x', sizeof same);
+        orr_redistribute_text(&plan, same, size);
+        assert_int_equal(strlen(same), size - 1);
+        assert_int_equal(same[size], 'x');
+    }
+    orr_tensor_destroy(&tensor);
+    fixture_close(&f);
+    return text;
+}
+
+static void a_plan_says_what_it_does_and_what_it_does_not(void **state) {
+    (void)state;
+    char text[ORR_REDISTRIBUTE_TEXT_MAX];
+    plan_text((const char *[]){"R", "S(0)"}, (const char *[]){"R", "S(1)"}, (int64_t[]){8, 12},
+              text);
+    assert_string_equal(
+        text, "[8, 12] f32, [R, S(0)] -> [R, S(1)]: 72 B on the wire in 1 hops, the best of 2 "
+              "candidates\n"
+              "  1. all_to_all     tp: S(0) -> S(1), 72 B on the wire in 1 hops, 192 B packed\n"
+              "  or: 288 B, 3 hops, 192 B local: all_gather tp -> R, slice tp -> S(1)\n");
+    plan_text((const char *[]){"S(0)", "R"}, (const char *[]){"S(0)", "R"}, (int64_t[]){8, 12},
+              text);
+    assert_string_equal(text, "[8, 12] f32, [S(0), R] -> [S(0), R]: nothing to do\n");
+}
+
+static void an_inner_cut_becomes_whole_before_the_outer_one_changes(void **state) {
+    (void)state;
+    char text[ORR_REDISTRIBUTE_TEXT_MAX];
+    plan_text((const char *[]){"S(0)", "S(0)"}, (const char *[]){"R", "S(0)"}, (int64_t[]){8, 4},
+              text);
+    /* Eight rows of 16 bytes: 3 of 4 rows along tp, then 4 rows of the other half along dp. */
+    assert_non_null(strstr(text, ": 112 B on the wire in 4 hops"));
+    assert_non_null(strstr(text, "  1. all_gather     tp: S(0) -> R, 48 B"));
+    assert_non_null(strstr(text, "  2. all_gather     dp: S(0) -> R, 64 B"));
+    assert_non_null(strstr(text, "  3. slice          tp: R -> S(0), local"));
+}
+
+static void inner_terms_are_reduced_before_outer_ones_of_another_kind(void **state) {
+    (void)state;
+    char text[ORR_REDISTRIBUTE_TEXT_MAX];
+    plan_text((const char *[]){"P(max)", "P(sum)"}, (const char *[]){"R", "P(sum)"},
+              (int64_t[]){4, 4}, text);
+    const char *inner = strstr(text, "all_reduce     tp: P(sum) -> R");
+    const char *outer = strstr(text, "all_reduce     dp: P(max) -> R");
+    assert_true(inner && outer && inner < outer);
+    assert_non_null(strstr(outer, "zero           tp: R -> P(sum)"));
+}
+
+static void sums_are_scattered_rather_than_reduced_and_cut(void **state) {
+    (void)state;
+    char text[ORR_REDISTRIBUTE_TEXT_MAX];
+    plan_text((const char *[]){"P(sum)", "S(1)"}, (const char *[]){"S(1)", "S(0)"},
+              (int64_t[]){8, 8}, text);
+    assert_non_null(strstr(text, "the best of "));
+    assert_non_null(strstr(text, "1. all_to_all     tp: S(1) -> S(0)"));
+    assert_non_null(strstr(text, "2. reduce_scatter dp: P(sum) -> S(1)"));
+}
+
+static void another_mesh_or_a_wrong_dimension_is_refused(void **state) {
     (void)state;
     struct fixture f;
     struct orr_mesh *mesh;
+    struct orr_redistribute_plan plan;
     fixture_open(&f, orr_sim_open, 4);
-    assert_int_equal(orr_mesh_create(f.runtime, AXES, (int64_t[]){2, 2},
-                                     (const char *[]){"dp", "tp"}, NULL, &mesh),
-                     ORR_OK);
+    must(f.runtime, orr_mesh_create(f.runtime, 2, (int64_t[]){2, 2}, (const char *[]){"dp", "tp"},
+                                    NULL, &mesh));
     struct orr_operand_info info = {ORR_DTYPE_F32, orr_shape_of(2, (int64_t[]){4, 4})};
-    float values[16] = {0};
-    struct orr_layout from = layout_of(mesh, 1 * KINDS + 1), to = layout_of(mesh, 2 * KINDS + 0);
-    struct orr_tensor *tensor, *changed;
-    assert_int_equal(orr_tensor_from_host(f.runtime, &info, &from, values, &tensor), ORR_OK);
-    assert_int_equal(orr_runtime_finish(f.runtime), ORR_OK);
-    size_t commands = record_count(&f, ORR_RECORD_COMMAND);
-    assert_int_equal(orr_tensor_redistribute(tensor, &to, &changed), ORR_UNSUPPORTED);
+    struct orr_layout from = layout_of(mesh, (const char *[]){"S(0)", "R"});
+    struct orr_layout to = layout_of(mesh, (const char *[]){"R", "S(2)"});
+    struct orr_layout elsewhere = orr_layout_replicated(orr_mesh_default(f.runtime));
+    struct orr_tensor *tensor = zeros_of(&f, &info, &from), *changed;
+    assert_int_equal(orr_tensor_redistribute(tensor, &to, &changed), ORR_INVALID);
     assert_null(changed);
-    assert_non_null(strstr(fixture_error(&f), "from [S(0), S(0)] to [S(1), R] along axis 'dp'"));
-    assert_int_equal(orr_runtime_finish(f.runtime), ORR_OK);
-    assert_int_equal(record_count(&f, ORR_RECORD_COMMAND), commands);
+    assert_int_equal(orr_redistribute_plan(tensor, &to, &plan), ORR_INVALID);
+    assert_int_equal(orr_tensor_redistribute(tensor, &elsewhere, &changed), ORR_UNSUPPORTED);
+    assert_int_equal(orr_redistribute_plan(tensor, &elsewhere, &plan), ORR_UNSUPPORTED);
+    must(f.runtime, orr_tensor_redistribute(tensor, &from, &changed));
+    assert_ptr_equal(changed, tensor); /* nothing had to change: the same once more */
+    orr_tensor_destroy(&changed);
     orr_tensor_destroy(&tensor);
     fixture_close(&f);
+}
+
+static void without_memory(struct memory_counting *memory, void *context) {
+    (void)context;
+    struct orr_device_spec specs[3] = {spec_for_tests(), spec_for_tests(), spec_for_tests()};
+    struct orr_runtime_config config = {
+        .memory = &memory->table, .open = orr_sim_open, .specs = specs, .device_count = 3};
+    struct orr_error error;
+    struct orr_runtime *runtime;
+    static const float values[35];
+    if (orr_runtime_create(&config, &runtime, &error) != ORR_OK)
+        return;
+    struct orr_mesh *mesh = orr_mesh_default(runtime);
+    struct orr_operand_info info = {ORR_DTYPE_F32, orr_shape_of(2, (int64_t[]){7, 5})};
+    static const char *const texts[] = {"S(0)", "S(1)", "P(max)", "S(1)", "P(sum)", "R"};
+    struct orr_tensor *tensors[6] = {NULL};
+    enum orr_status status = mesh ? ORR_OK : ORR_NO_MEMORY;
+    for (int i = 0; status == ORR_OK && i < 6; i++) {
+        struct orr_layout layout = layout_of(mesh, &texts[i]);
+        status = i == 0 ? orr_tensor_from_host(runtime, &info, &layout, values, &tensors[i])
+                        : orr_tensor_redistribute(tensors[i - 1], &layout, &tensors[i]);
+        assert_true(status == ORR_OK || status == ORR_NO_MEMORY || status == ORR_DEVICE_MEMORY);
+        assert_true((status == ORR_OK) == (tensors[i] != NULL));
+    }
+    for (int i = 0; i < 6; i++)
+        orr_tensor_destroy(&tensors[i]);
+    (void)!orr_runtime_finish(runtime);
+    orr_runtime_destroy(&runtime);
+}
+
+static void running_out_of_memory_anywhere_leaks_nothing(void **state) {
+    (void)state;
+    assert_true(fail_each_request(without_memory, NULL) > 50);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(even_shards_go_to_every_placement_that_is_promised),
-        cmocka_unit_test(uneven_shards_are_right_or_refused),
-        cmocka_unit_test(cuts_of_three_axes_nest),
-        cmocka_unit_test(a_refused_change_enqueues_nothing),
+        cmocka_unit_test(any_placements_become_any_others),
+        cmocka_unit_test(and_on_threads),
+        cmocka_unit_test(all_pairs_of_placements_over_two_axes),
+        cmocka_unit_test(one_step_puts_its_closed_form_on_the_wire),
+        cmocka_unit_test(a_plan_says_what_it_does_and_what_it_does_not),
+        cmocka_unit_test(an_inner_cut_becomes_whole_before_the_outer_one_changes),
+        cmocka_unit_test(inner_terms_are_reduced_before_outer_ones_of_another_kind),
+        cmocka_unit_test(sums_are_scattered_rather_than_reduced_and_cut),
+        cmocka_unit_test(another_mesh_or_a_wrong_dimension_is_refused),
+        cmocka_unit_test(running_out_of_memory_anywhere_leaks_nothing),
     };
     return cmocka_run_group_tests_name("redistribute", tests, NULL, NULL);
 }
