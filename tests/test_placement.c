@@ -165,23 +165,29 @@ static struct orr_placement placement_of(int index, int rank) {
     return (struct orr_placement){.kind = ORR_PARTIAL};
 }
 
-/* An operand of small whole numbers; indices are 0, 1 or 2. With `terms`, it stands for a sum of as
- * many equal ones. */
-static struct orr_tensor *operand(struct fixture *f, const struct orr_operand_info *info,
-                                  const struct orr_layout *layout, int number, int terms) {
+static struct orr_tensor *from_values(struct fixture *f, const struct orr_operand_info *info,
+                                      const struct orr_layout *layout, const double *values) {
     static double data[VALUES_MAX];
-    int64_t count = orr_shape_count(&info->shape);
     struct orr_tensor *tensor;
+    int64_t count = orr_shape_count(&info->shape);
     assert_true(count <= VALUES_MAX);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t value =
-            info->dtype == ORR_DTYPE_I64 ? (i * 5 + 1) % 3 : (i * 7 + 3 * number) % 11 - 4;
-        double shifted = info->dtype == ORR_DTYPE_I64 ? (double)value : (double)value + 0.5;
-        orr_dtype_store(info->dtype, data, (size_t)i, shifted * terms);
-    }
+    for (int64_t i = 0; i < count; i++)
+        orr_dtype_store(info->dtype, data, (size_t)i, values[i]);
     if (orr_tensor_from_host(f->runtime, info, layout, data, &tensor) != ORR_OK)
         fail_msg("%s", fixture_error(f));
     return tensor;
+}
+
+/* An operand of small numbers; indices are 0, 1 or 2. */
+static struct orr_tensor *operand(struct fixture *f, const struct orr_operand_info *info,
+                                  const struct orr_layout *layout, int number) {
+    static double values[VALUES_MAX];
+    int64_t count = orr_shape_count(&info->shape);
+    assert_true(count <= VALUES_MAX);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = info->dtype == ORR_DTYPE_I64 ? (double)((i * 5 + 1) % 3)
+                                                 : (double)((i * 7 + 3 * number) % 11) - 3.5;
+    return from_values(f, info, layout, values);
 }
 
 static void read_output(struct fixture *f, struct orr_tensor *tensor, double *values) {
@@ -212,24 +218,31 @@ static void describe(const struct example *example, const int *chosen, int count
     snprintf(text + used, size - used, " over %u devices", (unsigned)devices);
 }
 
-/* Runs an example with operands placed as chosen (all replicated: what the others must equal), with
- * operands that have the values of the choice. Returns the status; the values of the outputs one
- * after the other. */
+/* The tensor's values, replicated; takes the tensor over. */
+static struct orr_tensor *replicated(struct fixture *f, struct orr_tensor *tensor) {
+    static double values[VALUES_MAX];
+    struct orr_layout whole = orr_layout_replicated(orr_mesh_default(f->runtime));
+    read_output(f, tensor, values);
+    struct orr_tensor *copy = from_values(f, orr_tensor_info(tensor), &whole, values);
+    orr_tensor_destroy(&tensor);
+    return copy;
+}
+
+/* Runs an example with operands placed as chosen or, not `placed`, with replicated ones of the same
+ * values. Returns the status; the values of the outputs one after the other. */
 static enum orr_status run(struct fixture *f, const struct example *example, const int *chosen,
                            bool placed, const struct orr_layout *source_layout, double *values) {
     const struct orr_operator *op = orr_operator_find(example->op);
     struct orr_attributes attributes = attributes_of(example, op);
-    struct orr_layout whole = orr_layout_replicated(orr_mesh_default(f->runtime));
+    struct orr_layout layout = orr_layout_replicated(orr_mesh_default(f->runtime));
     struct orr_tensor *inputs[INPUTS_MAX], *outputs[ORR_OUTPUTS_MAX];
     int count = input_count(example);
     for (int i = 0; i < count; i++) {
         const struct orr_operand_info *info = &example->inputs[i];
-        struct orr_layout layout = whole;
-        if (placed)
-            layout.axes[0] = placement_of(chosen[i], info->shape.rank);
-        bool partial = chosen[i] > info->shape.rank;
-        int terms = partial && !placed ? (int)orr_runtime_device_count(f->runtime) : 1;
-        inputs[i] = operand(f, info, &layout, i, terms);
+        layout.axes[0] = placement_of(chosen[i], info->shape.rank);
+        inputs[i] = operand(f, info, &layout, i);
+        if (!placed)
+            inputs[i] = replicated(f, inputs[i]);
     }
     enum orr_status status =
         orr_tensor_apply(f->runtime, op, inputs, count, &attributes,
