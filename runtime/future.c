@@ -148,7 +148,7 @@ enum orr_status orr_future_query(struct orr_future *future) {
         if (orr__point_retired(runtime, point)) {
             continue;
         }
-        enum orr_status status = orr__runtime_query(runtime, point, ORR_SYNC_FUTURE, point.stream);
+        enum orr_status status = orr__runtime_query(runtime, point, ORR_SYNC_FUTURE, 0);
         if (status != ORR_OK) {
             return status;
         }
@@ -255,9 +255,8 @@ enum orr_status orr_future_get(struct orr_future *future, void *values, size_t b
         return orr__runtime_fail(runtime, ORR_INVALID, "the future holds %llu bytes, not %llu",
                                  (unsigned long long)wanted, (unsigned long long)bytes);
     }
-    enum orr_status status =
-        orr__runtime_wait(runtime, future->points, future->count, ORR_WAIT_ALL, ORR_TIME_MAX,
-                          ORR_SYNC_FUTURE, future->points[0].stream, NULL);
+    enum orr_status status = orr__runtime_wait(runtime, future->points, future->count, ORR_WAIT_ALL,
+                                               ORR_TIME_MAX, ORR_SYNC_FUTURE, 0, NULL);
     for (uint32_t i = 0; status == ORR_OK && i < future->count; i++) {
         if (future->arrivals[i].staging) {
             status = read_piece(future, &future->arrivals[i], values);

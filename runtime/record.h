@@ -220,7 +220,7 @@ struct orr_record_sync { /* header.a: enum orr_sync_kind */
     struct orr_record header;
     uint64_t id, cmd; /* cmd: the command whose end it observed last, 0 none */
     int64_t begin_ns, end_ns;
-    uint32_t host, target; /* target: id of the stream or device; event: its name */
+    uint32_t host, target; /* target: id of the stream or device; event, future: its name or 0 */
 };
 
 struct orr_record_buffer { /* an allocation */

@@ -121,6 +121,29 @@ static void a_scope_is_its_hosts_own(void **state) {
                    "tensor [2] f32 R\n");
 }
 
+/* A name in the place of the stream's number would be that of something else. */
+static void a_future_that_is_waited_for_has_no_name_in_the_trace(void **state) {
+    (void)state;
+    struct play play;
+    play_prepare(&play,
+                 "local x = orrery.tensor{ shape = {2}, values = {1, 2} }\n"
+                 "local f = x:neg():future()\n"
+                 "orrery.spend(1000000)\n"
+                 "print(f:ready(), f:get()[2])",
+                 2);
+    play_run(&play);
+    assert_int_equal(play.status, ORR_OK);
+    assert_string_equal(play.printed, "true\t-2.0\n");
+    size_t count = record_count(&play.fixture, ORR_RECORD_SYNC);
+    assert_int_equal(count, 2);
+    for (size_t i = 0; i < count; i++) {
+        const struct orr_record_sync *sync = record_at(&play.fixture, ORR_RECORD_SYNC, i);
+        assert_int_equal(sync->header.a, ORR_SYNC_FUTURE);
+        assert_int_equal(sync->target, 0);
+    }
+    play_end(&play);
+}
+
 static void the_devices_own_streams_keep_their_names(void **state) {
     (void)state;
     expect_failure("orrery.device(0):stream('copy', 'compute')",
@@ -137,6 +160,7 @@ int main(void) {
         cmocka_unit_test(a_scope_frees_what_was_made_inside_but_its_results),
         cmocka_unit_test(an_error_ends_a_scope_as_well),
         cmocka_unit_test(a_scope_is_its_hosts_own),
+        cmocka_unit_test(a_future_that_is_waited_for_has_no_name_in_the_trace),
         cmocka_unit_test(the_devices_own_streams_keep_their_names),
     };
     return cmocka_run_group_tests_name("scenario_tensors", tests, NULL, NULL);
