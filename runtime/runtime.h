@@ -96,13 +96,13 @@ uint64_t orr_runtime_seed(const struct orr_runtime *runtime);
 const char *orr_runtime_backend_name(const struct orr_runtime *runtime);
 const struct orr_memory *orr_runtime_memory(const struct orr_runtime *runtime);
 
-/* Adds a row to the trace's table meta, a counter value, or a finding (severity "error", "warning",
- * "note"; ids of commands and buffer may be 0). Texts are copied. Do nothing without a sink. */
+/* Adds a row to the trace's table meta, or a finding (severity "error", "warning", "note"; ids of
+ * commands and buffer may be 0). Texts are copied. Without a sink a finding is only counted. */
 void orr_runtime_meta(struct orr_runtime *runtime, const char *key, const char *value);
 void orr_runtime_finding(struct orr_runtime *runtime, const char *kind, const char *severity,
                          uint64_t cmd_a, uint64_t cmd_b, uint64_t buffer, const char *message,
                          const char *fix);
-/* Findings written so far (their kinds decide expect.clean and the exit code). */
+/* Findings so far, notes included. */
 uint64_t orr_runtime_finding_count(const struct orr_runtime *runtime);
 
 #endif

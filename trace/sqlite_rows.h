@@ -8,7 +8,7 @@
  * the two in one run). One table of fields per kind of record says where a column comes from.
  *
  *     struct orr__rows *rows;
- *     orr__rows_create(&memory, db, &rows, &error);          // after the schema is there
+ *     orr__rows_create(&memory, db, chunk_words, &rows, &error);   // after the schema is there
  *     orr__rows_insert(rows, names, words, word_count);      // an SQLite result code
  *     orr__rows_destroy(&rows);                              // before the database is closed
  *

@@ -42,7 +42,7 @@ enum orr_sqlite_mode {
     /* A writer thread; the producer waits when the ring is full. For a virtual clock. */
     ORR_SQLITE_WAIT,
     /* A writer thread; the producer never waits, records are dropped and counted (meta 'dropped',
-     * and 'dropped_command' and so on per kind of record). For a real clock. */
+     * and 'dropped_cmd' and so on per table). For a real clock. */
     ORR_SQLITE_DROP
 };
 
