@@ -1,5 +1,5 @@
-/* Gradients: every rule against finite differences, gradients over several devices against one,
- * where they lie, what a tape keeps, and what it refuses. */
+/* Tapes: what they keep, what they refuse, hosts that block them, regions, failing allocations. The
+ * rules are tested in test_autograd_rules.c, meshes in test_autograd_mesh.c. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,513 +11,590 @@
 
 #include <cmocka.h>
 
-#include "runtime/autograd.h"
 #include "runtime/operators/gemm.h"
 #include "runtime/region.h"
 #include "sim/sim.h"
-#include "tests/support.h"
+#include "tests/autograd_fixture.h"
 
-enum { OPERANDS_MAX = 4, VALUES_MAX = 4096 };
+/* --- a small training step --- */
 
-/* --- tensors --- */
-
-static void must(struct fixture *f, enum orr_status status) {
-    if (status != ORR_OK) {
-        fail_msg("%s: %s", orr_status_text(status), fixture_error(f));
-    }
-}
-
-static struct orr_shape shape_of(const struct orr_tensor *tensor) {
-    return orr_tensor_info(tensor)->shape;
-}
-
-static struct orr_tensor *upload(struct fixture *f, enum orr_dtype dtype, struct orr_shape shape,
-                                 const double *values, const struct orr_layout *layout) {
-    struct orr_operand_info info = {.dtype = dtype, .shape = shape};
-    int64_t count = orr_shape_count(&shape);
-    assert_true(count <= VALUES_MAX);
-    double data[VALUES_MAX];
-    struct orr_tensor *tensor;
-    for (int64_t i = 0; i < count; i++) {
-        orr_dtype_store(dtype, data, (size_t)i, values[i]);
-    }
-    must(f, orr_tensor_from_host(f->runtime, &info, layout, data, &tensor));
-    return tensor;
-}
-
-static void download(struct fixture *f, struct orr_tensor *tensor, double *values) {
-    const struct orr_operand_info *info = orr_tensor_info(tensor);
-    int64_t count = orr_shape_count(&info->shape);
-    assert_true(count <= VALUES_MAX);
-    double data[VALUES_MAX];
-    struct orr_future *future;
-    must(f, orr_tensor_future(tensor, &future));
-    must(f, orr_future_get(future, data, (size_t)count * orr_dtype_size(info->dtype)));
-    orr_future_destroy(&future);
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = orr_dtype_load(info->dtype, data, (size_t)i);
-    }
-}
-
-/* An operator call with named attributes: call_of("scale", "alpha", 2.0). */
-struct op {
-    const struct orr_operator *op;
-    struct orr_attributes attributes;
+/* Two layers with an input that several things read: enough for additions and reductions. */
+struct net {
+    struct orr_tensor *x, *w1, *w2, *b;
 };
 
-static struct op op_of(const char *name) {
-    struct op call = {.op = orr_operator_find(name)};
-    if (!call.op) {
-        fail_msg("no operator '%s'", name);
-    }
-    orr_operator_defaults(call.op, &call.attributes);
-    return call;
-}
-
-static struct orr_attribute *at(struct op *call, const char *name) {
-    int index = orr_operator_attribute(call->op, name);
-    assert_true(index >= 0);
-    return &call->attributes.values[index];
-}
-
-static struct orr_tensor *run(struct fixture *f, const struct op *call,
-                              struct orr_tensor *const *inputs, int count) {
-    struct orr_tensor *outputs[ORR_OUTPUTS_MAX];
-    must(f,
-         orr_tensor_apply(f->runtime, call->op, inputs, count, &call->attributes, NULL, outputs));
-    for (int i = 1; i < call->op->outputs; i++) {
-        orr_tensor_destroy(&outputs[i]);
-    }
-    return outputs[0];
-}
-
-static struct orr_tensor *apply(struct fixture *f, const char *name, struct orr_tensor *x,
-                                struct orr_tensor *y) {
-    struct op call = op_of(name);
-    struct orr_tensor *inputs[2] = {x, y};
-    return run(f, &call, inputs, y ? 2 : 1);
-}
-
-/* --- finite differences --- */
-
-struct dice {
-    uint64_t state;
-};
-
-static int64_t roll(struct dice *dice, int64_t low, int64_t high) {
-    return low + (int64_t)random_below(&dice->state, (uint64_t)(high - low + 1));
-}
-
-/* A case: an operator, attributes and operands for one random trial. */
-struct trial {
-    struct op call;
-    int count;
-    struct orr_shape shapes[OPERANDS_MAX];
-    enum orr_dtype dtypes[OPERANDS_MAX];
-    double *values[OPERANDS_MAX];
-};
-
-static void operand(struct trial *trial, enum orr_dtype dtype, struct orr_shape shape) {
-    trial->shapes[trial->count] = shape;
-    trial->dtypes[trial->count++] = dtype;
-}
-
-static struct orr_shape dims(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
-    return orr_shape_of(rank, (int64_t[]){a, b, c, d});
-}
-
-/* Values on a lattice that is another one for each operand, so that no two of them meet, none is 0,
- * and a step of 1e-5 passes no corner. Within an operand they differ from each other. */
-static void draw_values(struct trial *trial, struct dice *dice, double low, double high) {
-    for (int i = 0; i < trial->count; i++) {
-        int64_t count = orr_shape_count(&trial->shapes[i]);
-        trial->values[i] = calloc((size_t)count + 1, sizeof(double));
-        assert_non_null(trial->values[i]);
-        for (int64_t k = 0; k < count; k++) {
-            double steps = floor((high - low) / 0.04);
-            double lattice = (double)roll(dice, 0, (int64_t)steps) * 0.04 + 0.01 * (i + 0.5);
-            trial->values[i][k] = low + lattice + (double)k * 5e-3 / (double)(count + 1);
-        }
-    }
-}
-
-static void free_values(struct trial *trial) {
-    for (int i = 0; i < trial->count; i++) {
-        free(trial->values[i]);
-    }
-}
-
-static void put_operands(struct fixture *f, const struct trial *trial, struct orr_tensor **inputs) {
-    for (int i = 0; i < trial->count; i++) {
-        inputs[i] = upload(f, trial->dtypes[i], trial->shapes[i], trial->values[i], NULL);
-    }
-}
-
-/* sum(c y): every element of the result takes part, with a weight of its own. */
-static struct orr_tensor *weigh(struct fixture *f, struct orr_tensor *y) {
-    struct orr_shape shape = shape_of(y);
-    int64_t count = orr_shape_count(&shape);
+static struct orr_tensor *numbers(struct fixture *f, int64_t rows, int64_t columns, int seed,
+                                  const struct orr_layout *layout) {
     double values[VALUES_MAX];
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = 1 + 0.25 * (double)(i * 7 % 11) - 0.5 * (double)(i % 3);
+    uint64_t state = 99 + (uint64_t)seed;
+    for (int64_t i = 0; i < rows * columns; i++) {
+        values[i] = ((double)random_below(&state, 2001) - 1000) / 1000;
     }
-    struct orr_tensor *weights = upload(f, orr_tensor_info(y)->dtype, shape, values, NULL);
-    struct orr_tensor *product = apply(f, "mul", y, weights), *sum = apply(f, "sum", product, NULL);
-    orr_tensor_destroy(&weights);
-    orr_tensor_destroy(&product);
-    return sum;
+    return upload(f, ORR_DTYPE_F64, dims(2, rows, columns, 0, 0), values, layout);
 }
 
-static double value_of(struct fixture *f, const struct trial *trial) {
-    struct orr_tensor *inputs[OPERANDS_MAX];
-    double value;
-    put_operands(f, trial, inputs);
-    struct orr_tensor *y = run(f, &trial->call, inputs, trial->count), *loss = weigh(f, y);
-    download(f, loss, &value);
-    orr_tensor_destroy(&y);
-    orr_tensor_destroy(&loss);
-    for (int i = 0; i < trial->count; i++) {
-        orr_tensor_destroy(&inputs[i]);
-    }
-    return value;
+static struct net net_of(struct fixture *f, const struct orr_layout *batch) {
+    return (struct net){.x = numbers(f, 4, 6, 1, batch),
+                        .w1 = numbers(f, 6, 8, 2, NULL),
+                        .w2 = numbers(f, 8, 6, 3, NULL),
+                        .b = numbers(f, 1, 8, 4, NULL)};
 }
 
-/* Gradients by tape of the float operands; got[i] has room for VALUES_MAX numbers. */
-static void gradients_of(struct fixture *f, const struct trial *trial, double (*got)[VALUES_MAX]) {
-    struct orr_tensor *inputs[OPERANDS_MAX], *wanted[OPERANDS_MAX], *grads[OPERANDS_MAX];
+static void net_free(struct net *net) {
+    orr_tensor_destroy(&net->x);
+    orr_tensor_destroy(&net->w1);
+    orr_tensor_destroy(&net->w2);
+    orr_tensor_destroy(&net->b);
+}
+
+/* mean(((gelu(x w1 + b) w2) x) / ...) with x used three times. */
+static struct orr_tensor *net_loss(struct fixture *f, const struct net *net) {
+    struct orr_tensor *h = then(f, "add", apply(f, "matmul", net->x, net->w1), net->b);
+    h = then(f, "matmul", then(f, "gelu", h, NULL), net->w2);
+    h = then(f, "add", then(f, "mul", h, net->x), net->x);
+    return then(f, "mean", h, NULL);
+}
+
+static void watch_all(struct fixture *f, struct orr_gradient_tape *tape, const struct net *net) {
+    must(f, orr_gradient_tape_watch(tape, net->x));
+    must(f, orr_gradient_tape_watch(tape, net->w1));
+    must(f, orr_gradient_tape_watch(tape, net->w2));
+    must(f, orr_gradient_tape_watch(tape, net->b));
+}
+
+enum { NET_GRADS = 4 };
+
+static void net_wanted(const struct net *net, struct orr_tensor **wanted) {
+    wanted[0] = net->x;
+    wanted[1] = net->w1;
+    wanted[2] = net->w2;
+    wanted[3] = net->b;
+}
+
+/* Values of gradients, one behind the other; destroys them. */
+static void read_all(struct fixture *f, struct orr_tensor **grads, double *values) {
+    for (int i = 0; i < NET_GRADS; i++) {
+        download(f, grads[i], values);
+        struct orr_shape shape = tensor_shape(grads[i]);
+        values += orr_shape_count(&shape);
+        orr_tensor_destroy(&grads[i]);
+    }
+}
+
+enum { NET_VALUES = 24 + 48 + 48 + 8 };
+
+static void reference(double *values) {
+    struct fixture f;
     struct orr_gradient_tape *tape;
-    int count = 0;
-    put_operands(f, trial, inputs);
-    must(f, orr_gradient_tape_begin(f->runtime, &tape));
-    for (int i = 0; i < trial->count; i++) {
-        if (trial->dtypes[i] == ORR_DTYPE_F64) {
-            must(f, orr_gradient_tape_watch(tape, inputs[i]));
-            wanted[count++] = inputs[i];
-        }
-    }
-    struct orr_tensor *y = run(f, &trial->call, inputs, trial->count), *loss = weigh(f, y);
-    must(f, orr_gradient(tape, loss, wanted, count, grads));
-    for (int i = 0, next = 0; i < trial->count; i++) {
-        if (trial->dtypes[i] == ORR_DTYPE_F64) {
-            struct orr_shape shape = shape_of(grads[next]);
-            assert_true(orr_shape_equal(&shape, &trial->shapes[i]));
-            download(f, grads[next], got[i]);
-            orr_tensor_destroy(&grads[next++]);
-        }
-        orr_tensor_destroy(&inputs[i]);
-    }
-    orr_gradient_tape_destroy(&tape);
-    orr_tensor_destroy(&y);
+    struct orr_tensor *wanted[NET_GRADS], *grads[NET_GRADS];
+    fixture_open(&f, orr_sim_open, 1);
+    struct net net = net_of(&f, NULL);
+    must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+    watch_all(&f, tape, &net);
+    struct orr_tensor *loss = net_loss(&f, &net);
+    net_wanted(&net, wanted);
+    must(&f, orr_gradient(tape, loss, wanted, NET_GRADS, grads));
+    read_all(&f, grads, values);
     orr_tensor_destroy(&loss);
+    orr_gradient_tape_destroy(&tape);
+    net_free(&net);
+    fixture_close(&f);
 }
 
-static void check_trial(struct fixture *f, struct trial *trial) {
-    const double step = 1e-5;
-    static double got[OPERANDS_MAX][VALUES_MAX];
-    gradients_of(f, trial, got);
-    for (int i = 0; i < trial->count; i++) {
-        int64_t count = orr_shape_count(&trial->shapes[i]);
-        for (int64_t k = 0; trial->dtypes[i] == ORR_DTYPE_F64 && k < count; k++) {
-            double kept = trial->values[i][k];
-            trial->values[i][k] = kept + step;
-            double above = value_of(f, trial);
-            trial->values[i][k] = kept - step;
-            double below = value_of(f, trial);
-            trial->values[i][k] = kept;
-            double slope = (above - below) / (2 * step);
-            if (!near_f64(got[i][k], slope, 2e-6)) {
-                char text[ORR_SHAPE_TEXT_MAX];
-                fail_msg("%s: gradient of operand %d %s, element %lld: %.12g, by differences %.12g",
-                         trial->call.op->name, i, orr_shape_text(&trial->shapes[i], text),
-                         (long long)k, got[i][k], slope);
-            }
-        }
-    }
-}
-
-/* --- the cases: each makes one random trial --- */
-
-static struct orr_shape random_shape(struct dice *dice, int rank, int64_t most) {
-    struct orr_shape shape = {.rank = rank};
-    for (int i = 0; i < rank; i++) {
-        shape.dims[i] = roll(dice, 1, most);
-    }
-    return shape;
-}
-
-/* Some dimensions 1, some leading ones left out. */
-static struct orr_shape shrunk(struct dice *dice, const struct orr_shape *full) {
-    struct orr_shape shape = *full;
-    for (int i = 0; i < shape.rank; i++) {
-        shape.dims[i] = roll(dice, 0, 2) == 0 ? 1 : shape.dims[i];
-    }
-    int dropped = roll(dice, 0, 1) == 0 ? 0 : (int)roll(dice, 0, shape.rank);
-    return orr_shape_of(shape.rank - dropped, shape.dims + dropped);
-}
-
-static void make_binary(struct trial *trial, struct dice *dice) {
-    struct orr_shape full = random_shape(dice, (int)roll(dice, 0, 3), 4);
-    operand(trial, ORR_DTYPE_F64, shrunk(dice, &full));
-    operand(trial, ORR_DTYPE_F64, shrunk(dice, &full));
-}
-
-static void make_unary(struct trial *trial, struct dice *dice) {
-    operand(trial, ORR_DTYPE_F64, random_shape(dice, (int)roll(dice, 0, 3), 4));
-}
-
-static void make_scale(struct trial *trial, struct dice *dice) {
-    at(&trial->call, "alpha")->real = -1.5;
-    make_unary(trial, dice);
-}
-
-static void make_dropout(struct trial *trial, struct dice *dice) {
-    at(&trial->call, "p")->real = 0.3;
-    at(&trial->call, "seed")->integer = roll(dice, 0, 1000);
-    make_unary(trial, dice);
-}
-
-static void make_matmul(struct trial *trial, struct dice *dice) {
-    int64_t m = roll(dice, 1, 4), k = roll(dice, 1, 4), n = roll(dice, 1, 4);
-    bool a = roll(dice, 0, 1), b = roll(dice, 0, 1);
-    struct orr_shape batch = random_shape(dice, (int)roll(dice, 0, 2), 3);
-    struct orr_shape x = shrunk(dice, &batch), w = shrunk(dice, &batch);
-    x.dims[x.rank++] = a ? k : m;
-    x.dims[x.rank++] = a ? m : k;
-    w.dims[w.rank++] = b ? n : k;
-    w.dims[w.rank++] = b ? k : n;
-    at(&trial->call, "transpose_a")->integer = a;
-    at(&trial->call, "transpose_b")->integer = b;
-    operand(trial, ORR_DTYPE_F64, x);
-    operand(trial, ORR_DTYPE_F64, w);
-}
-
-static void make_linear(struct trial *trial, struct dice *dice) {
-    struct orr_shape x = random_shape(dice, (int)roll(dice, 1, 3), 3);
-    int64_t in = x.dims[x.rank - 1], out = roll(dice, 1, 4);
-    operand(trial, ORR_DTYPE_F64, x);
-    operand(trial, ORR_DTYPE_F64, dims(2, out, in, 0, 0));
-    if (roll(dice, 0, 1)) {
-        operand(trial, ORR_DTYPE_F64, dims(1, out, 0, 0, 0));
-    }
-}
-
-static void make_softmax(struct trial *trial, struct dice *dice) {
-    operand(trial, ORR_DTYPE_F64, random_shape(dice, (int)roll(dice, 1, 3), 5));
-}
-
-static void make_norm(struct trial *trial, struct dice *dice) {
-    struct orr_shape x = random_shape(dice, (int)roll(dice, 1, 3), 4);
-    int64_t width = roll(dice, 3, 6);
-    x.dims[x.rank - 1] = width;
-    at(&trial->call, "eps")->real = 1e-2;
-    operand(trial, ORR_DTYPE_F64, x);
-    int extra = (int)roll(dice, 0, trial->call.op->inputs_max - 1);
-    for (int i = 0; i < extra; i++) {
-        operand(trial, ORR_DTYPE_F64, dims(1, width, 0, 0, 0));
-    }
-}
-
-static void make_rope(struct trial *trial, struct dice *dice) {
-    at(&trial->call, "offset")->integer = roll(dice, 0, 5);
-    operand(trial, ORR_DTYPE_F64,
-            dims(3, roll(dice, 1, 3), roll(dice, 1, 4), 2 * roll(dice, 1, 3), 0));
-}
-
-static void make_sdpa(struct trial *trial, struct dice *dice) {
-    int64_t b = roll(dice, 1, 2), hkv = roll(dice, 1, 2), group = roll(dice, 1, 2);
-    int64_t s = roll(dice, 1, 3), t = s + roll(dice, 0, 2), d = roll(dice, 1, 3);
-    at(&trial->call, "causal")->integer = roll(dice, 0, 1);
-    at(&trial->call, "scale")->real = roll(dice, 0, 1) ? 0.7 : 0;
-    operand(trial, ORR_DTYPE_F64, dims(4, b, hkv * group, s, d));
-    operand(trial, ORR_DTYPE_F64, dims(4, b, hkv, t, d));
-    operand(trial, ORR_DTYPE_F64, dims(4, b, hkv, t, roll(dice, 1, 3)));
-}
-
-static void make_reduction(struct trial *trial, struct dice *dice) {
-    struct orr_shape x = random_shape(dice, (int)roll(dice, 1, 3), 4);
-    at(&trial->call, "dim")->integer =
-        roll(dice, 0, 3) == 0 ? ORR_DIM_ALL : roll(dice, -x.rank, x.rank - 1);
-    at(&trial->call, "keepdim")->integer = roll(dice, 0, 1);
-    operand(trial, ORR_DTYPE_F64, x);
-}
-
-static void make_mean(struct trial *trial, struct dice *dice) {
-    at(&trial->call, "total")->integer = roll(dice, 0, 1) ? 7 : 0;
-    make_reduction(trial, dice);
-}
-
-static void make_embedding(struct trial *trial, struct dice *dice) {
-    operand(trial, roll(dice, 0, 1) ? ORR_DTYPE_I64 : ORR_DTYPE_I32,
-            random_shape(dice, (int)roll(dice, 0, 2), 4));
-    operand(trial, ORR_DTYPE_F64, dims(2, 2, roll(dice, 1, 4), 0, 0));
-}
-
-static void make_cross_entropy(struct trial *trial, struct dice *dice) {
-    int64_t n = roll(dice, 1, 5);
-    at(&trial->call, "total")->integer = roll(dice, 0, 1) ? 9 : 0;
-    operand(trial, ORR_DTYPE_F64, dims(2, n, roll(dice, 2, 5), 0, 0));
-    operand(trial, ORR_DTYPE_I64, dims(1, n, 0, 0, 0));
-}
-
-static void make_cast(struct trial *trial, struct dice *dice) {
-    at(&trial->call, "dtype")->integer = ORR_DTYPE_F64;
-    make_unary(trial, dice);
-}
-
-static void make_transpose(struct trial *trial, struct dice *dice) {
-    struct orr_shape x = random_shape(dice, (int)roll(dice, 2, 4), 3);
-    struct orr_shape *perm = &at(&trial->call, "perm")->shape;
-    perm->rank = roll(dice, 0, 2) == 0 ? 0 : x.rank;
-    for (int i = 0; i < perm->rank; i++) { /* a random order */
-        int k = (int)roll(dice, 0, i);
-        perm->dims[i] = perm->dims[k];
-        perm->dims[k] = i;
-    }
-    if (perm->rank > 0 && roll(dice, 0, 1)) {
-        perm->dims[0] -= x.rank;
-    }
-    operand(trial, ORR_DTYPE_F64, x);
-}
-
-static void make_slice(struct trial *trial, struct dice *dice) {
-    struct orr_shape x = random_shape(dice, (int)roll(dice, 1, 3), 5);
-    struct orr_shape *starts = &at(&trial->call, "starts")->shape;
-    struct orr_shape *ends = &at(&trial->call, "ends")->shape;
-    starts->rank = (int)roll(dice, 0, x.rank);
-    ends->rank = (int)roll(dice, 0, x.rank);
-    for (int i = 0; i < x.rank; i++) {
-        starts->dims[i] = roll(dice, 0, x.dims[i] - 1);
-        ends->dims[i] = i < starts->rank ? roll(dice, starts->dims[i] + 1, x.dims[i]) : x.dims[i];
-        if (roll(dice, 0, 2) == 0) {
-            starts->dims[i] -= x.dims[i];
-        }
-    }
-    operand(trial, ORR_DTYPE_F64, x);
-}
-
-static void make_concat(struct trial *trial, struct dice *dice) {
-    struct orr_shape x = random_shape(dice, (int)roll(dice, 1, 3), 3);
-    int64_t dim = roll(dice, 0, x.rank - 1);
-    int count = (int)roll(dice, 1, 4);
-    at(&trial->call, "dim")->integer = roll(dice, 0, 1) ? dim : dim - x.rank;
+static void assert_values(const double *got, const double *wanted, int count, double tolerance) {
     for (int i = 0; i < count; i++) {
-        x.dims[dim] = roll(dice, 1, 3);
-        operand(trial, ORR_DTYPE_F64, x);
-    }
-}
-
-static void make_reshape(struct trial *trial, struct dice *dice) {
-    int64_t a = roll(dice, 1, 3), b = roll(dice, 1, 3), c = roll(dice, 1, 3);
-    at(&trial->call, "shape")->shape =
-        roll(dice, 0, 1) ? dims(2, a * b, c, 0, 0) : dims(2, a, -1, 0, 0);
-    operand(trial, ORR_DTYPE_F64, dims(3, a, b, c, 0));
-}
-
-static void make_unbroadcast(struct trial *trial, struct dice *dice) {
-    struct orr_shape x = random_shape(dice, (int)roll(dice, 1, 4), 3);
-    struct orr_shape *list = &at(&trial->call, "dims")->shape;
-    int leading = (int)roll(dice, 0, x.rank);
-    for (int i = 0; i < x.rank; i++) {
-        if (i < leading || roll(dice, 0, 1)) {
-            list->dims[list->rank++] = i;
+        if (!near_f64(got[i], wanted[i], tolerance)) {
+            fail_msg("value %d: %.17g, expected %.17g", i, got[i], wanted[i]);
         }
     }
-    at(&trial->call, "leading")->integer = leading;
-    operand(trial, ORR_DTYPE_F64, x);
 }
 
-static void make_expand(struct trial *trial, struct dice *dice) {
-    struct orr_shape full = random_shape(dice, (int)roll(dice, 1, 4), 3), x = {.rank = 0};
-    struct orr_shape *list = &at(&trial->call, "dims")->shape;
-    bool keeps = roll(dice, 0, 1);
-    for (int i = 0; i < full.rank; i++) {
-        bool repeats = roll(dice, 0, 1);
-        if (repeats) {
-            list->dims[list->rank++] = i;
-        }
-        if (!repeats || keeps) {
-            x.dims[x.rank++] = repeats ? 1 : full.dims[i];
-        }
-    }
-    at(&trial->call, "shape")->shape = full;
-    operand(trial, ORR_DTYPE_F64, x);
+/* --- what a tape keeps --- */
+
+static uint64_t allocated(const struct fixture *f) {
+    return orr_device_memory(f->runtime, 0).requested;
 }
 
-static void make_pad(struct trial *trial, struct dice *dice) {
-    struct orr_shape x = random_shape(dice, (int)roll(dice, 0, 3), 3);
-    struct orr_shape *before = &at(&trial->call, "before")->shape;
-    struct orr_shape *after = &at(&trial->call, "after")->shape;
-    before->rank = (int)roll(dice, 0, x.rank);
-    after->rank = (int)roll(dice, 0, x.rank);
-    for (int i = 0; i < x.rank; i++) {
-        before->dims[i] = roll(dice, 0, 2);
-        after->dims[i] = roll(dice, 0, 2);
-    }
-    operand(trial, ORR_DTYPE_F64, x);
-}
-
-static const struct {
-    const char *op;
-    void (*make)(struct trial *trial, struct dice *dice);
-    double low, high; /* of the operands' values */
-} cases[] = {
-    {"matmul", make_matmul, -2, 2},
-    {"linear", make_linear, -2, 2},
-    {"add", make_binary, -2, 2},
-    {"sub", make_binary, -2, 2},
-    {"mul", make_binary, -2, 2},
-    {"div", make_binary, 0.5, 2},
-    {"maximum", make_binary, -2, 2},
-    {"relu", make_unary, -2, 2},
-    {"gelu", make_unary, -3, 3},
-    {"silu", make_unary, -3, 3},
-    {"exp", make_unary, -1, 1},
-    {"tanh", make_unary, -2, 2},
-    {"neg", make_unary, -2, 2},
-    {"scale", make_scale, -2, 2},
-    {"sqrt", make_unary, 0.2, 2},
-    {"dropout", make_dropout, -2, 2},
-    {"softmax", make_softmax, -2, 2},
-    {"layernorm", make_norm, -2, 2},
-    {"rmsnorm", make_norm, -2, 2},
-    {"rope", make_rope, -2, 2},
-    {"sdpa", make_sdpa, -1, 1},
-    {"sum", make_reduction, -2, 2},
-    {"mean", make_mean, -2, 2},
-    {"max", make_reduction, -2, 2},
-    {"embedding", make_embedding, 0.1, 1.9},
-    {"cross_entropy", make_cross_entropy, 0.1, 1.9},
-    {"cast", make_cast, -2, 2},
-    {"transpose", make_transpose, -2, 2},
-    {"slice", make_slice, -2, 2},
-    {"concat", make_concat, -2, 2},
-    {"reshape", make_reshape, -2, 2},
-    {"unbroadcast", make_unbroadcast, -2, 2},
-    {"expand", make_expand, -2, 2},
-    {"pad", make_pad, -2, 2},
-};
-
-static void every_rule_agrees_with_finite_differences(void **state) {
+static void a_tape_keeps_what_gradients_need_and_lets_it_go(void **state) {
     (void)state;
     struct fixture f;
-    struct dice dice = {.state = random_seed(1)};
+    struct orr_gradient_tape *tape;
     fixture_open(&f, orr_sim_open, 1);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        for (int k = 0; k < 12; k++) {
-            struct trial trial = {.call = op_of(cases[i].op)};
-            cases[i].make(&trial, &dice);
-            draw_values(&trial, &dice, cases[i].low, cases[i].high);
-            check_trial(&f, &trial);
-            free_values(&trial);
-        }
+    struct net net = net_of(&f, NULL);
+    uint64_t before = allocated(&f);
+    must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+    must(&f, orr_gradient_tape_watch(tape, net.w1));
+    struct orr_tensor *product = apply(&f, "matmul", net.x, net.w1);
+    assert_int_equal(orr_gradient_tape_bytes(tape), 24 * 8); /* x, not w1: nobody wants dx */
+    struct orr_tensor *sum = then(&f, "add", product, net.b);
+    assert_int_equal(orr_gradient_tape_bytes(tape), 24 * 8); /* an addition needs nothing */
+    struct orr_tensor *h = then(&f, "relu", sum, NULL);
+    assert_int_equal(orr_gradient_tape_bytes(tape), (24 + 32) * 8); /* its result */
+    struct orr_tensor *unrelated = apply(&f, "relu", net.x, NULL);
+    assert_int_equal(orr_gradient_tape_bytes(tape), (24 + 32) * 8);
+    struct orr_tensor *loss = apply(&f, "sum", h, NULL), *dw;
+    orr_tensor_destroy(&h); /* the tape has it */
+    assert_true(allocated(&f) > before + 32 * 8);
+    must(&f, orr_gradient(tape, loss, &net.w1, 1, &dw));
+    assert_int_equal(orr_gradient_tape_bytes(tape), 0);
+    orr_tensor_destroy(&loss);
+    orr_tensor_destroy(&unrelated);
+    assert_int_equal(allocated(&f), before + 48 * 8); /* dw */
+    orr_tensor_destroy(&dw);
+    orr_gradient_tape_destroy(&tape);
+    assert_int_equal(allocated(&f), before);
+    net_free(&net);
+    fixture_close(&f);
+}
+
+static void a_tape_that_persists_can_be_played_again(void **state) {
+    (void)state;
+    struct fixture f;
+    struct orr_gradient_tape *tape;
+    struct orr_tensor *wanted[NET_GRADS], *grads[NET_GRADS];
+    double first[NET_VALUES], second[NET_VALUES];
+    fixture_open(&f, orr_sim_open, 1);
+    struct net net = net_of(&f, NULL);
+    must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+    orr_gradient_tape_persist(tape);
+    watch_all(&f, tape, &net);
+    struct orr_tensor *loss = net_loss(&f, &net);
+    net_wanted(&net, wanted);
+    must(&f, orr_gradient(tape, loss, wanted, NET_GRADS, grads));
+    read_all(&f, grads, first);
+    must(&f, orr_gradient(tape, loss, wanted, NET_GRADS, grads));
+    read_all(&f, grads, second);
+    assert_memory_equal(first, second, sizeof first);
+    orr_gradient_tape_destroy(&tape);
+    must(&f, orr_gradient_tape_begin(f.runtime, &tape)); /* without: once */
+    watch_all(&f, tape, &net);
+    orr_tensor_destroy(&loss);
+    loss = net_loss(&f, &net);
+    must(&f, orr_gradient(tape, loss, wanted, NET_GRADS, grads));
+    read_all(&f, grads, second);
+    assert_memory_equal(first, second, sizeof first);
+    assert_int_equal(orr_gradient(tape, loss, wanted, NET_GRADS, grads), ORR_INVALID);
+    assert_non_null(strstr(fixture_error(&f), "used up"));
+    orr_tensor_destroy(&loss);
+    orr_gradient_tape_destroy(&tape);
+    net_free(&net);
+    fixture_close(&f);
+}
+
+static void intermediates_seeds_and_unrelated_tensors_have_gradients_too(void **state) {
+    (void)state;
+    struct fixture f;
+    struct orr_gradient_tape *tape;
+    double values[VALUES_MAX];
+    fixture_open(&f, orr_sim_open, 1);
+    struct orr_tensor *x = numbers(&f, 2, 3, 1, NULL), *other = numbers(&f, 2, 2, 2, NULL);
+    struct orr_tensor *seed_value = numbers(&f, 2, 3, 3, NULL), *grads[4];
+    must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+    must(&f, orr_gradient_tape_watch(tape, x));
+    must(&f, orr_gradient_tape_watch(tape, x));
+    must(&f, orr_gradient_tape_watch(tape, other));
+    struct orr_tensor *y = apply(&f, "neg", x, NULL), *z = apply(&f, "add", y, x);
+    orr_gradient_tape_pause(tape, true);
+    struct orr_tensor *aside = apply(&f, "exp", x, NULL);
+    orr_gradient_tape_pause(tape, false);
+    struct orr_gradient_seed seeds[2] = {{z, seed_value}, {y, NULL}};
+    struct orr_tensor *wanted[4] = {x, y, other, x};
+    must(&f, orr_gradient_from(tape, seeds, 2, wanted, 4, grads));
+    double seed[6];
+    download(&f, seed_value, seed);
+    download(&f, grads[1], values); /* dy = seed + 1 */
+    for (int i = 0; i < 6; i++) {
+        assert_true(near_f64(values[i], seed[i] + 1, 1e-15));
+    }
+    download(&f, grads[0], values); /* dx = seed - dy */
+    for (int i = 0; i < 6; i++) {
+        assert_true(near_f64(values[i], -1, 1e-15));
+    }
+    download(&f, grads[2], values);
+    for (int i = 0; i < 4; i++) {
+        assert_true(values[i] == 0);
+    }
+    assert_ptr_equal(grads[3], grads[0]); /* asked for twice: two handles */
+    struct orr_tensor *gone[] = {x,          y,        z,        other,    aside,
+                                 seed_value, grads[0], grads[1], grads[2], grads[3]};
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        orr_tensor_destroy(&gone[i]);
+    }
+    orr_gradient_tape_destroy(&tape);
+    fixture_close(&f);
+}
+
+/* --- what it refuses --- */
+
+static void expect_error(struct fixture *f, enum orr_status status, enum orr_status wanted,
+                         const char *text) {
+    assert_int_equal(status, wanted);
+    if (!strstr(fixture_error(f), text)) {
+        fail_msg("'%s' does not say '%s'", fixture_error(f), text);
+    }
+}
+
+static void mistakes_are_named(void **state) {
+    (void)state;
+    struct fixture f;
+    struct orr_gradient_tape *tape, *second;
+    fixture_open(&f, orr_sim_open, 1);
+    struct orr_tensor *x = numbers(&f, 2, 3, 1, NULL), *y, *grad, *out = NULL;
+    double zeros[2] = {0};
+    struct orr_tensor *indices = upload(&f, ORR_DTYPE_I64, dims(1, 2, 0, 0, 0), zeros, NULL);
+    must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+    expect_error(&f, orr_gradient_tape_begin(f.runtime, &second), ORR_INVALID, "records already");
+    assert_null(second);
+    expect_error(&f, orr_gradient_tape_watch(tape, indices), ORR_INVALID, "i64");
+    y = apply(&f, "neg", x, NULL); /* before the watch */
+    must(&f, orr_gradient_tape_watch(tape, x));
+    struct orr_tensor *z = apply(&f, "neg", x, NULL), *sum = apply(&f, "sum", y, NULL);
+    struct orr_gradient_seed wrong = {.tensor = z, .gradient = sum};
+    expect_error(&f, orr_gradient(tape, z, &x, 1, &out), ORR_INVALID, "shape [2, 3]");
+    assert_null(out);
+    expect_error(&f, orr_gradient(tape, sum, &x, 1, &out), ORR_INVALID, "depends on nothing");
+    expect_error(&f, orr_gradient_from(tape, &wrong, 1, &x, 1, &out), ORR_INVALID, "[] f64");
+    struct orr_gradient_seed right = {.tensor = z};
+    expect_error(&f, orr_gradient_from(tape, &right, 1, &y, 1, &out), ORR_INVALID,
+                 "wanted tensor 1");
+    /* These came before it was played: it is not used up, and what has no gradient is found now. */
+    struct orr_tensor *odd = apply(&f, "relu_backward", z, y);
+    struct orr_gradient_seed from_odd = {.tensor = odd};
+    expect_error(&f, orr_gradient_from(tape, &from_odd, 1, &x, 1, &out), ORR_UNSUPPORTED,
+                 "relu_backward");
+    assert_null(out);
+    expect_error(&f, orr_gradient_tape_watch(tape, x), ORR_INVALID, "played");
+    must(&f, orr_gradient_tape_begin(f.runtime, &second)); /* the first does not record any more */
+    must(&f, orr_gradient_tape_watch(second, x));
+    grad = apply(&f, "neg", x, NULL);
+    orr_gradient_tape_destroy(&second);
+    assert_null(second);
+    orr_gradient_tape_destroy(&second);
+    orr_gradient_tape_destroy(&tape);
+    struct orr_tensor *gone[] = {x, y, z, sum, odd, indices, grad};
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        orr_tensor_destroy(&gone[i]);
     }
     fixture_close(&f);
+}
+
+/* --- several passes --- */
+
+static void partial_sums_stay_partial_until_one_is_whole(void **state) {
+    (void)state;
+    struct fixture f;
+    fixture_open(&f, orr_sim_open, 2);
+    struct orr_mesh *mesh = orr_mesh_default(f.runtime);
+    struct orr_layout rows = place(mesh, "S(0)", NULL), columns = place(mesh, "S(1)", NULL);
+    struct orr_layout whole = place(mesh, "R", NULL);
+    struct orr_tensor *a = numbers(&f, 4, 4, 1, &columns), *b = numbers(&f, 4, 4, 2, &rows);
+    struct orr_tensor *partial = apply(&f, "matmul", a, b), *full, *sum = NULL;
+    double one[16], total[16];
+    must(&f, orr_tensor_redistribute(partial, &whole, &full));
+    download(&f, full, one);
+    must(&f, orr_gradient_accumulate(&sum, partial));
+    assert_ptr_equal(sum, partial);
+    must(&f, orr_gradient_accumulate(&sum, partial));
+    assert_layout(sum, "P(sum)");
+    must(&f, orr_gradient_accumulate(&sum, full));
+    assert_layout(sum, "R");
+    must(&f, orr_gradient_accumulate(&sum, partial));
+    assert_layout(sum, "R");
+    download(&f, sum, total);
+    for (int i = 0; i < 16; i++) {
+        assert_true(near_f64(total[i], 4 * one[i], 1e-14));
+    }
+    struct orr_tensor *kept = sum;
+    expect_error(&f, orr_gradient_accumulate(&sum, a), ORR_INVALID, "add");
+    assert_ptr_equal(sum, kept);
+    struct orr_tensor *gone[] = {a, b, partial, full, sum};
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        orr_tensor_destroy(&gone[i]);
+    }
+    fixture_close(&f);
+}
+
+/* --- hosts --- */
+
+static size_t kernels(const struct fixture *f) {
+    size_t found = 0;
+    for (size_t i = 0; i < record_count(f, ORR_RECORD_COMMAND); i++) {
+        const struct orr_record_command *record = record_at(f, ORR_RECORD_COMMAND, i);
+        found += record->header.a == ORR_COMMAND_KERNEL;
+    }
+    return found;
+}
+
+/* A second host whose clock is often the earlier one blocks the first in the middle of its
+ * gradient, which repeats the call: the same numbers, and no kernel twice. */
+static void a_blocked_gradient_goes_on_where_it_was(void **state) {
+    (void)state;
+    double values[2][NET_VALUES];
+    size_t counts[2];
+    int blocks = 0;
+    for (int busy = 0; busy < 2; busy++) {
+        struct fixture f;
+        struct orr_gradient_tape *tape;
+        struct orr_tensor *wanted[NET_GRADS], *grads[NET_GRADS];
+        uint32_t other = 0, host = 0;
+        fixture_open(&f, orr_sim_open, 1);
+        struct net net = net_of(&f, NULL);
+        must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+        watch_all(&f, tape, &net);
+        struct orr_tensor *loss = net_loss(&f, &net);
+        net_wanted(&net, wanted);
+        if (busy) {
+            must(&f, orr_runtime_add_host(f.runtime, "other", &other));
+        }
+        enum orr_status status = ORR_BLOCKED;
+        while (status == ORR_BLOCKED) {
+            must(&f, orr_runtime_next_host(f.runtime, &host));
+            must(&f, orr_runtime_set_caller(f.runtime, host, "test"));
+            if (host == other && busy) {
+                must(&f, orr_runtime_spend(f.runtime, 3000));
+                continue;
+            }
+            status = orr_gradient(tape, loss, wanted, NET_GRADS, grads);
+            blocks += status == ORR_BLOCKED;
+        }
+        must(&f, status);
+        if (busy) {
+            orr_runtime_host_done(f.runtime, other);
+        }
+        read_all(&f, grads, values[busy]);
+        counts[busy] = kernels(&f);
+        orr_tensor_destroy(&loss);
+        orr_gradient_tape_destroy(&tape);
+        net_free(&net);
+        fixture_close(&f);
+    }
+    assert_true(blocks > 10);
+    assert_int_equal(counts[0], counts[1]);
+    assert_memory_equal(values[0], values[1], sizeof values[0]);
+}
+
+/* --- regions --- */
+
+static enum orr_status traced_step(void *context, struct orr_tensor *const *inputs, int count,
+                                   struct orr_tensor **outputs, int max, int *out_count) {
+    struct fixture *f = context;
+    struct orr_gradient_tape *tape;
+    struct orr_tensor *wanted[NET_GRADS];
+    struct net net = {inputs[0], inputs[1], inputs[2], inputs[3]};
+    assert_true(count == 4 && max >= NET_GRADS);
+    must(f, orr_gradient_tape_begin(f->runtime, &tape));
+    watch_all(f, tape, &net);
+    struct orr_tensor *loss = net_loss(f, &net);
+    net_wanted(&net, wanted);
+    must(f, orr_gradient(tape, loss, wanted, NET_GRADS, outputs));
+    *out_count = NET_GRADS;
+    orr_tensor_destroy(&loss);
+    orr_gradient_tape_destroy(&tape);
+    return ORR_OK;
+}
+
+static void a_captured_step_replays_the_same_gradients(void **state) {
+    (void)state;
+    double wanted[NET_VALUES], got[NET_VALUES];
+    reference(wanted);
+    for (int mode = ORR_FUSION_OFF; mode <= ORR_FUSION_EPILOGUE; mode++) {
+        for (int capture = 0; capture < 2; capture++) {
+            struct fixture f;
+            struct orr_compiled *compiled;
+            fixture_open(&f, orr_sim_open, 1);
+            struct net net = net_of(&f, NULL);
+            must(&f, orr_compiled_create(f.runtime, "step", (enum orr_fusion_mode)mode, capture,
+                                         &compiled));
+            for (int i = 0; i < 3; i++) {
+                struct orr_tensor *inputs[NET_GRADS], *outputs[NET_GRADS];
+                int count;
+                net_wanted(&net, inputs);
+                must(&f, orr_compiled_call(compiled, inputs, NET_GRADS, traced_step, &f, outputs,
+                                           NET_GRADS, &count));
+                read_all(&f, outputs, got);
+                assert_memory_equal(got, wanted, sizeof got);
+            }
+            assert_int_equal(orr_compiled_counts(compiled).replays, 2 * capture);
+            orr_compiled_destroy(&compiled);
+            net_free(&net);
+            fixture_close(&f);
+        }
+    }
+}
+
+static void a_compiled_function_is_not_called_while_a_tape_records(void **state) {
+    (void)state;
+    struct fixture f;
+    struct orr_compiled *compiled;
+    struct orr_gradient_tape *tape;
+    int count;
+    fixture_open(&f, orr_sim_open, 1);
+    struct net net = net_of(&f, NULL);
+    struct orr_tensor *inputs[NET_GRADS], *outputs[NET_GRADS];
+    net_wanted(&net, inputs);
+    must(&f, orr_compiled_create(f.runtime, "step", ORR_FUSION_OFF, true, &compiled));
+    must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+    expect_error(
+        &f,
+        orr_compiled_call(compiled, inputs, NET_GRADS, traced_step, &f, outputs, NET_GRADS, &count),
+        ORR_INVALID, "'step' is called while a tape records");
+    orr_gradient_tape_destroy(&tape);
+    orr_compiled_destroy(&compiled);
+    net_free(&net);
+    fixture_close(&f);
+}
+
+/* Attention's gradient has three results, which later nodes of a region read. */
+static enum orr_status traced_attention(void *context, struct orr_tensor *const *inputs, int count,
+                                        struct orr_tensor **outputs, int max, int *out_count) {
+    struct fixture *f = context;
+    struct op sdpa = op_of("sdpa");
+    struct orr_gradient_tape *tape;
+    (void)max;
+    must(f, orr_gradient_tape_begin(f->runtime, &tape));
+    for (int i = 0; i < count; i++) {
+        must(f, orr_gradient_tape_watch(tape, inputs[i]));
+    }
+    struct orr_tensor *y = run(f, &sdpa, inputs, 3), *grads[3];
+    struct orr_gradient_seed seed = {.tensor = y};
+    y = NULL;
+    must(f, orr_gradient_from(tape, &seed, 1, inputs, 3, grads));
+    outputs[0] = then(f, "tanh", then(f, "neg", grads[0], NULL), NULL);
+    outputs[1] = then(f, "neg", then(f, "mul", grads[1], grads[2]), NULL);
+    outputs[2] = then(f, "exp", then(f, "sub", grads[2], outputs[1]), NULL);
+    *out_count = 3;
+    orr_tensor_destroy(&seed.tensor);
+    orr_gradient_tape_destroy(&tape);
+    return ORR_OK;
+}
+
+static void results_of_one_operator_stay_apart_in_regions(void **state) {
+    (void)state;
+    double values[2][3][32];
+    struct fixture f;
+    fixture_open(&f, orr_sim_open, 1);
+    struct orr_tensor *qkv[3], *outputs[3];
+    for (int i = 0; i < 3; i++) {
+        double numbers[32];
+        for (int k = 0; k < 32; k++) {
+            numbers[k] = 0.1 * ((k * 7 + i * 5) % 13) - 0.5;
+        }
+        qkv[i] = upload(&f, ORR_DTYPE_F64, dims(4, 1, 2, 4, 4), numbers, NULL);
+    }
+    for (int fused = 0; fused < 2; fused++) {
+        struct orr_compiled *compiled;
+        int count;
+        must(&f,
+             orr_compiled_create(f.runtime, "attention",
+                                 fused ? ORR_FUSION_POINTWISE : ORR_FUSION_OFF, fused, &compiled));
+        must(&f, orr_compiled_call(compiled, qkv, 3, traced_attention, &f, outputs, 3, &count));
+        for (int i = 0; i < 3; i++) {
+            download(&f, outputs[i], values[fused][i]);
+            orr_tensor_destroy(&outputs[i]);
+        }
+        orr_compiled_destroy(&compiled);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_values(values[1][i], values[0][i], 32, 0);
+        orr_tensor_destroy(&qkv[i]);
+    }
+    fixture_close(&f);
+}
+
+/* --- every allocation fails in turn --- */
+
+struct steps {
+    struct orr_runtime *runtime;
+    enum orr_status status;
+};
+
+static struct orr_tensor *try_apply(struct steps *p, const char *name, struct orr_tensor *x,
+                                    struct orr_tensor *y) {
+    struct op call = op_of(name);
+    struct orr_tensor *inputs[2] = {x, y}, *out = NULL;
+    if (p->status == ORR_OK) {
+        p->status =
+            orr_tensor_apply(p->runtime, call.op, inputs, y ? 2 : 1, &call.attributes, NULL, &out);
+    }
+    return out;
+}
+
+static struct orr_tensor *try_source(struct steps *p, struct orr_mesh *mesh, const char *text) {
+    struct op call = op_of("randn");
+    struct orr_tensor *out = NULL;
+    at(&call, "shape")->shape = dims(2, 4, 4, 0, 0);
+    if (p->status == ORR_OK) {
+        struct orr_layout layout = place(mesh, text, NULL);
+        p->status = orr_tensor_apply(p->runtime, call.op, NULL, 0, &call.attributes, &layout, &out);
+    }
+    return out;
+}
+
+static void train_without_memory(struct memory_counting *memory, void *context) {
+    struct orr_device_spec specs[2] = {spec_for_tests(), spec_for_tests()};
+    struct orr_error error = {0};
+    struct orr_runtime_config config = {
+        .memory = &memory->table, .open = orr_sim_open, .specs = specs, .device_count = 2};
+    struct steps p = {0};
+    struct orr_gradient_tape *tape = NULL;
+    struct orr_tensor *grads[2] = {NULL, NULL}, *sum = NULL;
+    (void)context;
+    p.status = orr_runtime_create(&config, &p.runtime, &error);
+    if (p.status != ORR_OK) {
+        return;
+    }
+    struct orr_mesh *mesh = orr_mesh_default(p.runtime);
+    p.status = mesh ? orr_gradient_tape_begin(p.runtime, &tape) : ORR_NO_MEMORY;
+    struct orr_tensor *x = try_source(&p, mesh, "S(0)"), *w = try_source(&p, mesh, "R");
+    if (p.status == ORR_OK) {
+        p.status = orr_gradient_tape_watch(tape, w);
+    }
+    struct orr_tensor *y = try_apply(&p, "matmul", x, w), *z = try_apply(&p, "tanh", y, NULL);
+    struct orr_tensor *product = try_apply(&p, "matmul", z, w);
+    struct orr_tensor *loss = try_apply(&p, "mean", product, NULL), *wanted[2] = {w, y};
+    if (p.status == ORR_OK) {
+        p.status = orr_gradient(tape, loss, wanted, 2, grads);
+        assert_true((p.status == ORR_OK) == (grads[0] != NULL));
+        assert_true((p.status == ORR_OK) == (grads[1] != NULL));
+    }
+    for (int i = 0; i < 2 && p.status == ORR_OK; i++) {
+        p.status = orr_gradient_accumulate(&sum, grads[0]);
+    }
+    if (p.status == ORR_OK) {
+        p.status = orr_runtime_finish(p.runtime);
+    }
+    if (p.status != ORR_OK) {
+        assert_true(p.status == ORR_NO_MEMORY || p.status == ORR_DEVICE_FAILED);
+        assert_true(!mesh || orr_runtime_error(p.runtime)->text[0] != '\0');
+    }
+    orr_tensor_destroy(&z); /* the rest is left to the runtime, and the tape in half of the runs */
+    orr_tensor_destroy(&sum);
+    if (memory->fail_later) {
+        orr_gradient_tape_destroy(&tape);
+    }
+    orr_runtime_destroy(&p.runtime);
+}
+
+static void any_allocation_of_a_training_step_may_fail(void **state) {
+    (void)state;
+    size_t requests = fail_each_request(train_without_memory, NULL);
+    print_message("# %zu requests\n", requests);
+    assert_true(requests > 100);
 }
 
 int main(void) {
     orr_gemm_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rule_agrees_with_finite_differences),
+        cmocka_unit_test(a_tape_keeps_what_gradients_need_and_lets_it_go),
+        cmocka_unit_test(a_tape_that_persists_can_be_played_again),
+        cmocka_unit_test(intermediates_seeds_and_unrelated_tensors_have_gradients_too),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(partial_sums_stay_partial_until_one_is_whole),
+        cmocka_unit_test(a_blocked_gradient_goes_on_where_it_was),
+        cmocka_unit_test(a_captured_step_replays_the_same_gradients),
+        cmocka_unit_test(a_compiled_function_is_not_called_while_a_tape_records),
+        cmocka_unit_test(results_of_one_operator_stay_apart_in_regions),
+        cmocka_unit_test(any_allocation_of_a_training_step_may_fail),
     };
     return cmocka_run_group_tests_name("autograd", tests, NULL, NULL);
 }
