@@ -83,6 +83,20 @@ static void print_command(const struct orr_cli *cli, const struct orr_timeline *
     print_cause(cli, command, cause);
 }
 
+/* What was planned of each redistribution: its operator's name says it. */
+static void print_redistributions(const struct orr_cli *cli, const struct orr_timeline *timeline) {
+    bool any = false;
+    for (size_t i = 0; i < timeline->op_count; i++) {
+        const struct orr_timeline_op *op = &timeline->ops[i];
+        if (strcmp(op->kind, "redistribute") != 0)
+            continue;
+        if (!any)
+            fputs("redistributions (bytes on the busiest link of the largest group):\n", cli->out);
+        any = true;
+        fprintf(cli->out, "  %s%s%s\n", op->name, *op->site ? ", at " : "", op->site);
+    }
+}
+
 enum orr_exit orr_explain(const struct orr_cli *cli, const char *path) {
     struct orr_error error = {0};
     struct orr_timeline *timeline;
@@ -94,6 +108,7 @@ enum orr_exit orr_explain(const struct orr_cli *cli, const char *path) {
         fputs("commands (times in ns):\n", cli->out);
         for (size_t i = 0; i < timeline->command_count; i++)
             print_command(cli, timeline, &timeline->commands[i], find_cause(&walk, i));
+        print_redistributions(cli, timeline);
     }
     bool explained = walk.last != NULL;
     orr_memory_free(cli->memory, walk.last);

@@ -64,9 +64,9 @@ static enum orr_status fetch(struct orr_future *future, struct orr_tensor *tenso
     return status;
 }
 
-/* Is the tensor partial in different ways along different axes? Then devices reduce it: terms that
- * arrive here are combined in any order. Otherwise *layout stays as it was. */
-static bool mixes_reductions(const struct orr_tensor *tensor, struct orr_layout *layout) {
+/* Is the tensor partial in different ways along different axes, or an average that is not divided
+ * exactly? Then devices reduce it: terms that arrive here are combined in any order, as numbers. */
+static bool devices_reduce(const struct orr_tensor *tensor, struct orr_layout *layout) {
     int first = -1;
     bool mixes = false;
     for (int axis = 0; axis < layout->mesh->axis_count; axis++) {
@@ -75,7 +75,8 @@ static bool mixes_reductions(const struct orr_tensor *tensor, struct orr_layout 
             continue;
         }
         first = first < 0 ? axis : first;
-        mixes |= placement.reduction != tensor->layout.axes[first].reduction;
+        mixes |= placement.reduction != tensor->layout.axes[first].reduction ||
+                 (placement.reduction == ORR_AVG && !orr_dtype_is_float(tensor->info.dtype));
         layout->axes[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
     }
     return mixes;
@@ -105,7 +106,7 @@ enum orr_status orr_tensor_future(struct orr_tensor *tensor, struct orr_future *
         return status;
     }
     struct orr_layout layout = tensor->layout;
-    if (mixes_reductions(tensor, &layout)) {
+    if (devices_reduce(tensor, &layout)) {
         return future_of_reduced(tensor, &layout, out_future);
     }
     uint32_t size = tensor->layout.mesh->size;

@@ -14,7 +14,7 @@ struct step {
     struct orr_tensor *source, *target;
     struct orr__change change;
     enum orr_redistribute_kind kind;
-    uint64_t op;
+    uint64_t op, parent; /* logical operators: the step, the whole redistribution */
 };
 
 static uint32_t group_size(const struct step *step) {
@@ -402,7 +402,7 @@ static enum orr_status make_step(struct step *step) {
         "redistribute");
     if (status == ORR_OK) {
         step->op = orr__op_record(runtime, orr_redistribute_kind_text(step->kind), "collective",
-                                  none, &step->target->info, 0);
+                                  none, &step->target->info, step->parent);
         status = run_step(step);
     }
     orr__runtime_operator_end(runtime, status == ORR_OK && !runtime->capture);
@@ -411,7 +411,7 @@ static enum orr_status make_step(struct step *step) {
 
 /* The tensor with the placement of one axis changed. */
 static enum orr_status change_axis(struct orr_tensor *source,
-                                   const struct orr_redistribute_step *planned,
+                                   const struct orr_redistribute_step *planned, uint64_t parent,
                                    struct orr_tensor **out) {
     struct orr_layout layout = source->layout;
     layout.axes[planned->axis] = planned->to;
@@ -426,7 +426,8 @@ static enum orr_status change_axis(struct orr_tensor *source,
                                    .layout = source->layout,
                                    .axis = planned->axis,
                                    .to = planned->to},
-                        .kind = planned->kind};
+                        .kind = planned->kind,
+                        .parent = parent};
     enum orr_status status = make_step(&step);
     if (status != ORR_OK) {
         orr__tensor_release(target);
@@ -436,16 +437,24 @@ static enum orr_status change_axis(struct orr_tensor *source,
     return ORR_OK;
 }
 
+static uint64_t record_plan(struct orr_runtime *runtime, const struct orr_redistribute_plan *plan) {
+    char name[ORR_REDISTRIBUTE_SUMMARY_MAX];
+    struct orr_cost none = {0};
+    return orr__op_record(runtime, orr_redistribute_summary(plan, name, sizeof name),
+                          "redistribute", none, &plan->info, 0);
+}
+
 enum orr_status orr__redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                   struct orr_tensor **out_tensor) {
     struct orr_redistribute_plan plan = {
         .info = tensor->info, .from = tensor->layout, .to = *layout};
     *out_tensor = NULL;
     enum orr_status status = orr__redistribute_search(tensor->runtime, &plan);
+    uint64_t parent = status == ORR_OK ? record_plan(tensor->runtime, &plan) : 0;
     struct orr_tensor *now = orr_tensor_retain(tensor);
     for (int i = 0; status == ORR_OK && i < plan.paths[0].step_count; i++) {
         struct orr_tensor *next = NULL;
-        status = change_axis(now, &plan.paths[0].steps[i], &next);
+        status = change_axis(now, &plan.paths[0].steps[i], parent, &next);
         if (status == ORR_OK) {
             orr__tensor_release(now);
             now = next;

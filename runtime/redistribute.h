@@ -54,7 +54,8 @@ struct orr_redistribute_step {
 enum {
     ORR_REDISTRIBUTE_STEPS_MAX = 2 * ORR_MESH_AXES_MAX,
     ORR_REDISTRIBUTE_PATHS_MAX = 8,
-    ORR_REDISTRIBUTE_TEXT_MAX = 8192
+    ORR_REDISTRIBUTE_TEXT_MAX = 8192,
+    ORR_REDISTRIBUTE_SUMMARY_MAX = 512
 };
 
 /* One sequence of steps, and the sums over them. */
@@ -80,5 +81,11 @@ enum orr_status orr_redistribute_plan(struct orr_tensor *tensor, const struct or
 /* The plan in lines, each with its newline; cut off at `size` bytes. Returns `buffer`. */
 const char *orr_redistribute_text(const struct orr_redistribute_plan *plan, char *buffer,
                                   size_t size);
+
+/* What is done, in one line without a newline: "redistribute S(0) -> S(1): all_to_all all; 72 B on
+ * the wire, 1 hop; best of 2". A redistribution is recorded as a logical operator of this name and
+ * of kind "redistribute", whose children are its steps. */
+const char *orr_redistribute_summary(const struct orr_redistribute_plan *plan, char *buffer,
+                                     size_t size);
 
 #endif

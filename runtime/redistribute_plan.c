@@ -382,6 +382,12 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *text, const c
     }
 }
 
+/* "72 B on the wire, 1 hop" */
+static void put_traffic(struct text *text, uint64_t bytes, uint64_t hops) {
+    put(text, "%llu B on the wire, %llu hop%s", (unsigned long long)bytes, (unsigned long long)hops,
+        hops == 1 ? "" : "s");
+}
+
 /* One axis' placement: as a layout of that axis alone writes it. */
 static const char *placement_text(const struct orr_mesh *mesh, struct orr_placement placement,
                                   char *buffer) {
@@ -398,8 +404,7 @@ static void put_step(struct text *text, const struct orr_mesh *mesh,
         mesh->names[step->axis], placement_text(mesh, step->from, from),
         placement_text(mesh, step->to, to));
     if (step->kind <= ORR_REDISTRIBUTE_ALL_TO_ALL) {
-        put(text, "%llu B on the wire in %llu hops", (unsigned long long)step->bytes,
-            (unsigned long long)step->hops);
+        put_traffic(text, step->bytes, step->hops);
         if (step->local_bytes > 0) {
             put(text, ", %llu B packed", (unsigned long long)step->local_bytes);
         }
@@ -412,8 +417,9 @@ static void put_step(struct text *text, const struct orr_mesh *mesh,
 /* A candidate that was not taken, on one line. */
 static void put_other(struct text *text, const struct orr_mesh *mesh,
                       const struct orr_redistribute_path *path) {
-    put(text, "  or: %llu B, %llu hops, %llu B local:", (unsigned long long)path->bytes,
-        (unsigned long long)path->hops, (unsigned long long)path->local_bytes);
+    put(text, "  or: ");
+    put_traffic(text, path->bytes, path->hops);
+    put(text, ", %llu B local:", (unsigned long long)path->local_bytes);
     for (int i = 0; i < path->step_count; i++) {
         char to[ORR_PLACEMENT_TEXT_MAX];
         const struct orr_redistribute_step *step = &path->steps[i];
@@ -438,14 +444,33 @@ const char *orr_redistribute_text(const struct orr_redistribute_plan *plan, char
         put(&text, "nothing to do\n");
         return buffer;
     }
-    put(&text, "%llu B on the wire in %llu hops, the best of %llu candidates\n",
-        (unsigned long long)best->bytes, (unsigned long long)best->hops,
-        (unsigned long long)plan->candidate_count);
+    put_traffic(&text, best->bytes, best->hops);
+    put(&text, "; the best of %llu candidate%s\n", (unsigned long long)plan->candidate_count,
+        plan->candidate_count == 1 ? "" : "s");
     for (int i = 0; i < best->step_count; i++) {
         put_step(&text, mesh, &best->steps[i], i + 1);
     }
     for (int i = 1; i < plan->path_count; i++) {
         put_other(&text, mesh, &plan->paths[i]);
     }
+    return buffer;
+}
+
+const char *orr_redistribute_summary(const struct orr_redistribute_plan *plan, char *buffer,
+                                     size_t size) {
+    assert(size > 0);
+    struct text text = {.buffer = buffer, .size = size};
+    char from[ORR_PLACEMENT_TEXT_MAX], to[ORR_PLACEMENT_TEXT_MAX];
+    const struct orr_redistribute_path *best = &plan->paths[0];
+    buffer[0] = '\0';
+    put(&text, "redistribute %s -> %s:", orr_layout_text(&plan->from, from),
+        orr_layout_text(&plan->to, to));
+    for (int i = 0; i < best->step_count; i++) {
+        put(&text, "%s %s %s", i ? "," : "", orr_redistribute_kind_text(best->steps[i].kind),
+            plan->from.mesh->names[best->steps[i].axis]);
+    }
+    put(&text, "%s; ", best->step_count > 0 ? "" : " nothing");
+    put_traffic(&text, best->bytes, best->hops);
+    put(&text, "; best of %llu", (unsigned long long)plan->candidate_count);
     return buffer;
 }

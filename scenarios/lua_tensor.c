@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/redistribute.h"
 #include "scenarios/tensor_internal.h"
 
 /* Registry key of the open scopes: for each host, whose calls come in between those of others, the
@@ -114,6 +115,22 @@ static int tensor_redistribute(lua_State *L) {
         orr__push_tensor(L, out);
     }
     return orr__finish(L, status, 2, 1, tensor_redistribute);
+}
+
+/* t:plan("S(1)"): what a redistribution would do, as text. */
+static int tensor_plan(lua_State *L) {
+    struct orr_tensor *tensor = orr__tensor(L, 1, "plan");
+    struct orr_layout layout = *orr_tensor_layout(tensor);
+    lua_settop(L, 2);
+    orr__placements(L, 2, "plan", &layout);
+    struct orr_redistribute_plan plan;
+    char text[ORR_REDISTRIBUTE_TEXT_MAX];
+    orr__caller(L);
+    enum orr_status status = orr_redistribute_plan(tensor, &layout, &plan);
+    if (status == ORR_OK) {
+        lua_pushstring(L, orr_redistribute_text(&plan, text, sizeof text));
+    }
+    return orr__finish(L, status, 2, 1, tensor_plan);
 }
 
 /* --- arithmetic --- */
@@ -351,13 +368,11 @@ static int orrery_scope(lua_State *L) {
 void orr__open_tensors(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"tensor", orrery_tensor}, {"scope", orrery_scope}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"free", tensor_free},
-                                       {"shape", tensor_shape},
-                                       {"dtype", tensor_dtype},
-                                       {"place", tensor_place},
-                                       {"future", tensor_future},
-                                       {"redistribute", tensor_redistribute},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"free", tensor_free},     {"shape", tensor_shape},
+        {"dtype", tensor_dtype},   {"place", tensor_place},
+        {"future", tensor_future}, {"redistribute", tensor_redistribute},
+        {"plan", tensor_plan},     {NULL, NULL}};
     static const luaL_Reg metamethods[] = {{"__add", tensor_add}, {"__sub", tensor_sub},
                                            {"__mul", tensor_mul}, {"__div", tensor_div},
                                            {"__unm", tensor_unm}, {"__close", tensor_free},

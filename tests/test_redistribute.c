@@ -14,7 +14,7 @@
 #include "sim/sim.h"
 #include "tests/support.h"
 
-enum { DEVICES = 36, AXES = 3, ELEMENTS_MAX = 1 << 13, SEEDS_SIM = 40000, SEEDS_CPU = 2000 };
+enum { DEVICES = 36, AXES = 3, ELEMENTS_MAX = 1 << 13, SEEDS_SIM = 12000, SEEDS_CPU = 800 };
 
 /* A runtime of many devices; FIXTURE_DEVICES_MAX is too few for meshes of three axes. */
 struct bench {
@@ -417,10 +417,11 @@ static void a_plan_says_what_it_does_and_what_it_does_not(void **state) {
     plan_text((const char *[]){"R", "S(0)"}, (const char *[]){"R", "S(1)"}, (int64_t[]){8, 12},
               text);
     assert_string_equal(
-        text, "[8, 12] f32, [R, S(0)] -> [R, S(1)]: 72 B on the wire in 1 hops, the best of 2 "
+        text, "[8, 12] f32, [R, S(0)] -> [R, S(1)]: 72 B on the wire, 1 hop; the best of 2 "
               "candidates\n"
-              "  1. all_to_all     tp: S(0) -> S(1), 72 B on the wire in 1 hops, 192 B packed\n"
-              "  or: 288 B, 3 hops, 192 B local: all_gather tp -> R, slice tp -> S(1)\n");
+              "  1. all_to_all     tp: S(0) -> S(1), 72 B on the wire, 1 hop, 192 B packed\n"
+              "  or: 288 B on the wire, 3 hops, 192 B local: all_gather tp -> R, slice tp -> "
+              "S(1)\n");
     plan_text((const char *[]){"S(0)", "R"}, (const char *[]){"S(0)", "R"}, (int64_t[]){8, 12},
               text);
     assert_string_equal(text, "[8, 12] f32, [S(0), R] -> [S(0), R]: nothing to do\n");
@@ -432,7 +433,7 @@ static void an_inner_cut_becomes_whole_before_the_outer_one_changes(void **state
     plan_text((const char *[]){"S(0)", "S(0)"}, (const char *[]){"R", "S(0)"}, (int64_t[]){8, 4},
               text);
     /* Eight rows of 16 bytes: 3 of 4 rows along tp, then 4 rows of the other half along dp. */
-    assert_non_null(strstr(text, ": 112 B on the wire in 4 hops"));
+    assert_non_null(strstr(text, ": 112 B on the wire, 4 hops"));
     assert_non_null(strstr(text, "  1. all_gather     tp: S(0) -> R, 48 B"));
     assert_non_null(strstr(text, "  2. all_gather     dp: S(0) -> R, 64 B"));
     assert_non_null(strstr(text, "  3. slice          tp: R -> S(0), local"));
@@ -457,6 +458,65 @@ static void sums_are_scattered_rather_than_reduced_and_cut(void **state) {
     assert_non_null(strstr(text, "the best of "));
     assert_non_null(strstr(text, "1. all_to_all     tp: S(1) -> S(0)"));
     assert_non_null(strstr(text, "2. reduce_scatter dp: P(sum) -> S(1)"));
+}
+
+static void a_redistribution_is_an_operator_of_its_steps(void **state) {
+    (void)state;
+    struct fixture f;
+    struct orr_mesh *mesh;
+    fixture_open(&f, orr_sim_open, 4);
+    must(f.runtime, orr_mesh_create(f.runtime, 2, (int64_t[]){2, 2}, (const char *[]){"dp", "tp"},
+                                    NULL, &mesh));
+    struct orr_operand_info info = {ORR_DTYPE_F32, orr_shape_of(2, (int64_t[]){4, 4})};
+    struct orr_layout from = layout_of(mesh, (const char *[]){"S(0)", "P"});
+    struct orr_layout to = layout_of(mesh, (const char *[]){"R", "S(1)"});
+    struct orr_tensor *tensor = zeros_of(&f, &info, &from), *changed;
+    size_t before = record_count(&f, ORR_RECORD_OP);
+    must(f.runtime, orr_tensor_redistribute(tensor, &to, &changed));
+    must(f.runtime, orr_runtime_finish(f.runtime));
+    assert_int_equal(record_count(&f, ORR_RECORD_OP), before + 3);
+    const struct orr_record_op *whole = record_at(&f, ORR_RECORD_OP, before);
+    assert_string_equal(name_text(&f, whole->name),
+                        "redistribute [S(0), P(sum)] -> [R, S(1)]: reduce_scatter tp, all_gather "
+                        "dp; 32 B on the wire, 2 hops; best of 5");
+    assert_string_equal(name_text(&f, whole->kind), "redistribute");
+    for (size_t i = 1; i < 3; i++) {
+        const struct orr_record_op *step = record_at(&f, ORR_RECORD_OP, before + i);
+        assert_int_equal(step->parent, whole->id);
+        assert_string_equal(name_text(&f, step->name), i == 1 ? "reduce_scatter" : "all_gather");
+    }
+    orr_tensor_destroy(&tensor);
+    orr_tensor_destroy(&changed);
+    fixture_close(&f);
+}
+
+static void an_average_of_integers_is_cut_the_same_way_everywhere(void **state) {
+    (void)state;
+    static const enum orr_dtype dtypes[] = {ORR_DTYPE_I32, ORR_DTYPE_BOOL};
+    for (int k = 0; k < 2; k++) {
+        struct fixture f;
+        fixture_open(&f, orr_sim_open, 3);
+        struct orr_mesh *mesh = orr_mesh_default(f.runtime);
+        struct orr_operand_info info = {dtypes[k], orr_shape_of(1, (int64_t[]){1})};
+        struct orr_layout from = layout_of(mesh, &(const char *){"P(avg)"});
+        struct orr_tensor *tensor = zeros_of(&f, &info, &from), *whole;
+        struct orr_layout to = orr_layout_replicated(mesh);
+        must(f.runtime, orr_runtime_finish(f.runtime));
+        orr_dtype_store(dtypes[k], tensor->storage->blobs[1].buffer->data, 0, k ? 1 : -5);
+        must(f.runtime, orr_tensor_redistribute(tensor, &to, &whole));
+        double wanted = k ? 0 : -1; /* a third of -5; not all are true */
+        for (int i = 0; i < 2; i++) {
+            int32_t value = 77;
+            struct orr_future *future;
+            must(f.runtime, orr_tensor_future(i ? whole : tensor, &future));
+            must(f.runtime, orr_future_get(future, &value, orr_dtype_size(dtypes[k])));
+            assert_true(orr_dtype_load(dtypes[k], &value, 0) == wanted);
+            orr_future_destroy(&future);
+        }
+        orr_tensor_destroy(&tensor);
+        orr_tensor_destroy(&whole);
+        fixture_close(&f);
+    }
 }
 
 static void another_mesh_or_a_wrong_dimension_is_refused(void **state) {
@@ -527,6 +587,8 @@ int main(void) {
         cmocka_unit_test(an_inner_cut_becomes_whole_before_the_outer_one_changes),
         cmocka_unit_test(inner_terms_are_reduced_before_outer_ones_of_another_kind),
         cmocka_unit_test(sums_are_scattered_rather_than_reduced_and_cut),
+        cmocka_unit_test(a_redistribution_is_an_operator_of_its_steps),
+        cmocka_unit_test(an_average_of_integers_is_cut_the_same_way_everywhere),
         cmocka_unit_test(another_mesh_or_a_wrong_dimension_is_refused),
         cmocka_unit_test(running_out_of_memory_anywhere_leaks_nothing),
     };
