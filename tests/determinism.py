@@ -103,6 +103,8 @@ def same_times(folder, scenario, devices, arguments):
     result = run(RELEASE, scenario, devices, toggled, f"{folder}/toggled.db")
     if result.returncode == 3 and "timing-only" in result.stderr:
         return "skip it reads values: " + result.stderr.strip().splitlines()[-1]
+    if not os.path.exists(f"{folder}/toggled.db"):
+        return f"the other run: exit code {result.returncode}: {result.stderr.strip()}"
     one, other = times(f"{folder}/one.db"), times(f"{folder}/toggled.db")
     common = min(len(one), len(other))
     if one[:common] != other[:common] or common == 0:
