@@ -519,6 +519,28 @@ static void an_average_of_integers_is_cut_the_same_way_everywhere(void **state) 
     }
 }
 
+static void partial_values_from_the_host_add_up_to_themselves(void **state) {
+    (void)state;
+    static const char *const texts[] = {"P(sum)", "P(avg)", "P(max)", "P(min)"};
+    const float values[6] = {1, -2, 3, -4, 5, -6};
+    for (int i = 0; i < 4; i++) {
+        struct fixture f;
+        fixture_open(&f, orr_sim_open, 3);
+        struct orr_operand_info info = {ORR_DTYPE_F32, orr_shape_of(1, (int64_t[]){6})};
+        struct orr_layout layout = layout_of(orr_mesh_default(f.runtime), &texts[i]);
+        struct orr_tensor *tensor;
+        struct orr_future *future;
+        float got[6];
+        must(f.runtime, orr_tensor_from_host(f.runtime, &info, &layout, values, &tensor));
+        must(f.runtime, orr_tensor_future(tensor, &future));
+        must(f.runtime, orr_future_get(future, got, sizeof got));
+        assert_memory_equal(got, values, sizeof got);
+        orr_future_destroy(&future);
+        orr_tensor_destroy(&tensor);
+        fixture_close(&f);
+    }
+}
+
 static void another_mesh_or_a_wrong_dimension_is_refused(void **state) {
     (void)state;
     struct fixture f;
@@ -589,6 +611,7 @@ int main(void) {
         cmocka_unit_test(sums_are_scattered_rather_than_reduced_and_cut),
         cmocka_unit_test(a_redistribution_is_an_operator_of_its_steps),
         cmocka_unit_test(an_average_of_integers_is_cut_the_same_way_everywhere),
+        cmocka_unit_test(partial_values_from_the_host_add_up_to_themselves),
         cmocka_unit_test(another_mesh_or_a_wrong_dimension_is_refused),
         cmocka_unit_test(running_out_of_memory_anywhere_leaks_nothing),
     };
