@@ -41,6 +41,7 @@
 #include "analyzer/analysis.h"
 #include "analyzer/report_json.h"
 #include "analyzer/report_text.h"
+#include "runtime/autograd.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/program.h"
 #include "runtime/record_memory.h"

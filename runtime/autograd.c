@@ -512,14 +512,15 @@ static enum orr_status end_step(struct orr__backward *b, const struct addition *
 }
 
 /* A tensor filled with a value, where a gradient of `like` belongs. */
-static struct orr_tensor *filled(struct orr__backward *b, const char *name,
+static struct orr_tensor *filled(struct orr__backward *b, double value,
                                  const struct orr_tensor *like) {
-    const struct orr_operator *op = orr_operator_find(name);
+    const struct orr_operator *op = orr_operator_find("full");
     struct orr_attributes attributes;
     struct orr_layout layout = like->layout;
     orr_operator_defaults(op, &attributes);
     attributes.values[orr_operator_attribute(op, "shape")].shape = like->info.shape;
     attributes.values[orr_operator_attribute(op, "dtype")].integer = like->info.dtype;
+    attributes.values[orr_operator_attribute(op, "value")].real = value;
     for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
         if (layout.axes[axis].kind == ORR_PARTIAL) {
             layout.axes[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
@@ -535,7 +536,8 @@ static enum orr_status step_seed(struct orr_gradient_tape *tape,
     int count = 0;
     struct orr__traced traced = {.variable = seed->tensor->variable,
                                  .layout = seed->tensor->layout};
-    struct orr_tensor *grad = seed->gradient ? seed->gradient : filled(&b, "ones", seed->tensor);
+    double value = seed->value == 0 ? 1 : seed->value;
+    struct orr_tensor *grad = seed->gradient ? seed->gradient : filled(&b, value, seed->tensor);
     add_gradient(&b, &traced, grad, additions, &count);
     return end_step(&b, additions, count);
 }
@@ -615,7 +617,7 @@ static enum orr_status step_wanted(struct orr_gradient_tape *tape,
     struct addition additions[1];
     int count = 0;
     if (!tape->walk.grads[wanted->variable]) {
-        struct orr_tensor *zeros = filled(&b, "zeros", wanted);
+        struct orr_tensor *zeros = filled(&b, 0, wanted);
         additions[count++] = (struct addition){wanted->variable, zeros};
     }
     return end_step(&b, additions, count);

@@ -42,8 +42,8 @@
  * operator other than neg, scale, cast, transpose, reshape or a redistribution made the tensor, or
  * where a use gave R. Three products that read one activation cost one all-reduce.
  *
- * Memory: a tape keeps what gradients need and no more (relu: its result; add: nothing), and lets it
- * go as it is played. A tape that persists keeps it, and can be played again.
+ * Memory: a tape keeps what gradients need and no more (relu: its result; add: nothing), and lets
+ * it go as it is played. A tape that persists keeps it, and can be played again.
  *
  * Regions (runtime/region.h): a compiled function may hold a whole tape, from begin to destroy. To
  * call one while a tape records is ORR_INVALID: a replay runs no operators that a tape could see.
@@ -65,7 +65,7 @@ enum orr_status orr_gradient_tape_begin(struct orr_runtime *runtime,
                                         struct orr_gradient_tape **out_tape) ORR_MUST_CHECK;
 
 /* Follows a tensor of floats from now on; twice is once. It is not kept: destroying it is fine.
- * ORR_INVALID for another dtype, a tape that was played, or a tensor of another tape that records. */
+ * ORR_INVALID for another dtype, a tape that was played, or a tensor that another tape follows. */
 enum orr_status orr_gradient_tape_watch(struct orr_gradient_tape *tape,
                                         struct orr_tensor *tensor) ORR_MUST_CHECK;
 
@@ -92,13 +92,15 @@ enum orr_status orr_gradient(struct orr_gradient_tape *tape, struct orr_tensor *
                              struct orr_tensor *const *wanted, int wanted_count,
                              struct orr_tensor **out_gradients) ORR_MUST_CHECK;
 
-/* A tensor to start from, and the gradient that it has (NULL: ones). */
+/* A tensor to start from, and the gradient that it has; NULL: all elements are `value`, and 0 there
+ * means 1. */
 struct orr_gradient_seed {
     struct orr_tensor *tensor, *gradient;
+    double value; /* a loss scale */
 };
 
 /* The same from several tensors of any shape with given gradients: a stage of a pipeline starts
- * from what the next one sends; a loss scale is a seed. A seed has its tensor's shape and dtype. */
+ * from what the next one sends. A seed has its tensor's shape and dtype. */
 enum orr_status orr_gradient_from(struct orr_gradient_tape *tape,
                                   const struct orr_gradient_seed *seeds, int seed_count,
                                   struct orr_tensor *const *wanted, int wanted_count,

@@ -1,5 +1,5 @@
 /* What the files of the tensor binding share: lua_mesh.c, lua_tensor.c, lua_operator.c,
- * lua_region.c.
+ * lua_region.c, lua_autograd.c.
  *
  *     orrery.mesh{...}    orrery.randn{...}    x:matmul(w) + b    y:future():get()
  *
@@ -21,6 +21,7 @@
 void orr__open_meshes(lua_State *L);
 void orr__open_tensors(lua_State *L);
 void orr__open_regions(lua_State *L);
+void orr__open_autograd(lua_State *L);
 /* Adds the table's operators: as functions to the table at `functions`, as methods to that at
  * `methods`. */
 void orr__add_operators(lua_State *L, int functions, int methods);

@@ -197,7 +197,7 @@ static void intermediates_seeds_and_unrelated_tensors_have_gradients_too(void **
     orr_gradient_tape_pause(tape, true);
     struct orr_tensor *aside = apply(&f, "exp", x, NULL);
     orr_gradient_tape_pause(tape, false);
-    struct orr_gradient_seed seeds[2] = {{z, seed_value}, {y, NULL}};
+    struct orr_gradient_seed seeds[2] = {{.tensor = z, .gradient = seed_value}, {.tensor = y}};
     struct orr_tensor *wanted[4] = {x, y, other, x};
     must(&f, orr_gradient_from(tape, seeds, 2, wanted, 4, grads));
     double seed[6];

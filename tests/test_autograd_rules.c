@@ -1,5 +1,5 @@
-/* Every rule against finite differences in f64, on random shapes and attributes; the seed is printed
- * and can be set by ORR_TEST_SEED. */
+/* Every rule against finite differences in f64, on random shapes and attributes; the seed is
+ * printed and can be set by ORR_TEST_SEED. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

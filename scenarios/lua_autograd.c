@@ -1,0 +1,165 @@
+/* orrery.tape(): gradients.
+ *
+ *     local tape <close> = orrery.tape()
+ *     tape:watch(w, b)
+ *     local loss = orrery.cross_entropy(x:matmul(w) + b, targets)
+ *     local dw, db = tape:gradient(loss, w, b) */
+#include <string.h>
+
+#include "runtime/autograd.h"
+#include "scenarios/tensor_internal.h"
+
+#define TAPE "orrery.tape"
+
+static struct orr_gradient_tape *tape_at(lua_State *L, const char *what) {
+    const struct orr__handle *handle = orr__handle(L, 1, TAPE, what);
+    if (!handle->pointer) {
+        orr__raise(L, ORR_INVALID, "%s: the tape has been freed", what);
+    }
+    return handle->pointer;
+}
+
+static int orrery_tape(lua_State *L) {
+    static const char *const keys[] = {"persistent", NULL};
+    bool persistent = false;
+    lua_settop(L, 1);
+    if (!lua_isnoneornil(L, 1)) {
+        orr__check_keys(L, 1, "orrery.tape", keys);
+        lua_getfield(L, 1, "persistent");
+        persistent = lua_toboolean(L, -1);
+    }
+    const struct orr_scenario *scenario = orr__caller(L);
+    struct orr_gradient_tape *tape;
+    enum orr_status status = orr_gradient_tape_begin(scenario->runtime, &tape);
+    if (status != ORR_OK) {
+        return orr__raise_runtime(L, status);
+    }
+    if (persistent) {
+        orr_gradient_tape_persist(tape);
+    }
+    orr__push_handle(L, TAPE, tape);
+    return 1;
+}
+
+static int tape_text(lua_State *L) {
+    lua_pushliteral(L, "tape");
+    return 1;
+}
+
+/* tape:free(), and at <close>. */
+static int tape_free(lua_State *L) {
+    struct orr__handle *handle = orr__handle(L, 1, TAPE, "free");
+    struct orr_gradient_tape *tape = handle->pointer;
+    if (tape) {
+        orr__caller(L);
+        orr_gradient_tape_destroy(&tape);
+        handle->pointer = NULL;
+    }
+    return 0;
+}
+
+/* tape:watch(w, ...) */
+static int tape_watch(lua_State *L) {
+    struct orr_gradient_tape *tape = tape_at(L, "watch");
+    int top = lua_gettop(L);
+    orr__caller(L);
+    for (int i = 2; i <= top; i++) {
+        enum orr_status status = orr_gradient_tape_watch(tape, orr__tensor(L, i, "watch"));
+        if (status != ORR_OK) {
+            return orr__raise_runtime(L, status);
+        }
+    }
+    return 0;
+}
+
+/* Also the continuation of a call inside that was blocked. */
+static int after_pause(lua_State *L, int status, lua_KContext context) {
+    (void)context;
+    const struct orr__handle *handle = orr__handle(L, 1, TAPE, "pause");
+    if (handle->pointer) {
+        orr_gradient_tape_pause(handle->pointer, false);
+    }
+    return status == LUA_OK || status == LUA_YIELD ? lua_gettop(L) - 1 : lua_error(L);
+}
+
+/* tape:pause(f, ...): calls f(...) unrecorded, returns its results. */
+static int tape_pause(lua_State *L) {
+    struct orr_gradient_tape *tape = tape_at(L, "pause");
+    luaL_checkany(L, 2);
+    orr_gradient_tape_pause(tape, true);
+    return after_pause(L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, after_pause), 0);
+}
+
+static int tape_bytes(lua_State *L) {
+    lua_pushinteger(L, (lua_Integer)orr_gradient_tape_bytes(tape_at(L, "bytes")));
+    return 1;
+}
+
+/* Reads {tensor, gradient or number} pairs of the list at index 2 into Lua-owned memory on top. */
+static struct orr_gradient_seed *read_seeds(lua_State *L, int *out_count) {
+    int count = (int)lua_rawlen(L, 2);
+    struct orr_gradient_seed *seeds = lua_newuserdatauv(L, (size_t)count * sizeof *seeds + 1, 0);
+    for (int i = 0; i < count; i++) {
+        if (lua_rawgeti(L, 2, i + 1) != LUA_TTABLE) {
+            orr__raise(L, ORR_INVALID,
+                       "gradient: expected a list of {tensor, its gradient}, got %s",
+                       luaL_typename(L, -1));
+        }
+        lua_rawgeti(L, -1, 1);
+        lua_rawgeti(L, -2, 2);
+        bool number = lua_type(L, -1) == LUA_TNUMBER, given = !number && !lua_isnil(L, -1);
+        seeds[i] = (struct orr_gradient_seed){
+            .tensor = orr__tensor(L, -2, "gradient"),
+            .gradient = given ? orr__tensor(L, -1, "gradient: seed") : NULL,
+            .value = number ? lua_tonumber(L, -1) : 1};
+        lua_pop(L, 3);
+    }
+    *out_count = count;
+    return seeds;
+}
+
+/* tape:gradient(loss, w, ...), or tape:gradient({{y, dy}, ...}, w, ...) */
+static int tape_gradient(lua_State *L) {
+    struct orr_gradient_tape *tape = tape_at(L, "gradient");
+    int top = lua_gettop(L), wanted_count = top - 2, seed_count = 0;
+    if (wanted_count < 1) {
+        return orr__raise(L, ORR_INVALID,
+                          "gradient: expected a loss and the tensors whose gradients are wanted");
+    }
+    luaL_checkstack(L, wanted_count + 16, "gradient");
+    size_t size = (size_t)wanted_count * sizeof(struct orr_tensor *);
+    struct orr_tensor **wanted = lua_newuserdatauv(L, size, 0);
+    struct orr_tensor **gradients = lua_newuserdatauv(L, size, 0);
+    for (int i = 0; i < wanted_count; i++) {
+        wanted[i] = orr__tensor(L, i + 3, "gradient");
+    }
+    const struct orr_gradient_seed *seeds = NULL;
+    struct orr_tensor *loss = NULL;
+    if (lua_istable(L, 2)) {
+        seeds = read_seeds(L, &seed_count);
+    } else {
+        loss = orr__tensor(L, 2, "gradient: loss");
+    }
+    orr__caller(L);
+    enum orr_status status =
+        loss ? orr_gradient(tape, loss, wanted, wanted_count, gradients)
+             : orr_gradient_from(tape, seeds, seed_count, wanted, wanted_count, gradients);
+    for (int i = 0; status == ORR_OK && i < wanted_count; i++) {
+        orr__push_tensor(L, gradients[i]);
+    }
+    return orr__finish(L, status, top, wanted_count, tape_gradient);
+}
+
+void orr__open_autograd(lua_State *L) {
+    static const luaL_Reg functions[] = {{"tape", orrery_tape}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"watch", tape_watch}, {"gradient", tape_gradient},
+                                       {"pause", tape_pause}, {"bytes", tape_bytes},
+                                       {"free", tape_free},   {NULL, NULL}};
+    luaL_setfuncs(L, functions, 0);
+    luaL_newlib(L, methods);
+    orr__class(L, TAPE, tape_text);
+    luaL_getmetatable(L, TAPE);
+    lua_pushcfunction(L, tape_free);
+    lua_setfield(L, -2, "__close");
+    lua_pop(L, 1);
+}

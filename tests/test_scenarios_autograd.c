@@ -1,0 +1,172 @@
+/* Gradients and optimizers from scenarios: the tape's methods, their mistakes, hosts that take
+ * turns, and the library's training loops. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/scenario_play.h"
+
+#define VECTOR(name, ...)                                                                          \
+    "local " name " = orrery.tensor{ shape = {3}, dtype = 'f64', values = {" __VA_ARGS__ "} }\n"
+#define SHOW "local function show(t) print(table.concat(t:future():get(), ' ')) end\n"
+
+static void a_tape_gives_gradients_in_the_order_asked_for(void **state) {
+    (void)state;
+    expect_printed(VECTOR("a", "1, 2, 3") VECTOR("b", "4, 5, 6") SHOW
+                   "local tape <close> = orrery.tape()\n"
+                   "tape:watch(a, b)\n"
+                   "local db, da = tape:gradient((a * b):sum(), b, a)\n"
+                   "show(da) show(db)\n"
+                   "print(da, tape)\n",
+                   "4.0 5.0 6.0\n1.0 2.0 3.0\ntensor [3] f64 R\ttape\n");
+}
+
+static void seeds_are_tensors_numbers_or_ones(void **state) {
+    (void)state;
+    expect_printed(VECTOR("a", "1, 2, 3") VECTOR("s", "0, 10, 100") SHOW
+                   "local tape <close> = orrery.tape{ persistent = true }\n"
+                   "tape:watch(a)\n"
+                   "local y, z = a * a, -a\n"
+                   "show(tape:gradient({ {y, s}, {z, 1000} }, a))\n"
+                   "show(tape:gradient({ {z} }, a))\n",
+                   "-1000.0 -960.0 -400.0\n-1.0 -1.0 -1.0\n");
+}
+
+static void a_paused_tape_does_not_see(void **state) {
+    (void)state;
+    expect_printed(VECTOR("a", "1, 2, 3") SHOW
+                   "local tape = orrery.tape()\n"
+                   "tape:watch(a)\n"
+                   "local y, n = tape:pause(function(x) return x * 7, 5 end, a)\n"
+                   "local loss = (a * y):sum()\n"
+                   "print(n, tape:bytes())\n"
+                   "show(tape:gradient(loss, a))\n"
+                   "print(pcall(tape.pause, tape, error, 'inside'))\n"
+                   "tape:free() tape:free()\n"
+                   "print(pcall(tape.watch, tape, a))\n",
+                   "5\t24\n7.0 14.0 21.0\nfalse\tinside\n"
+                   "false\tdemo.lua:11: watch: the tape has been freed\n");
+}
+
+static void mistakes_name_their_line(void **state) {
+    (void)state;
+    expect_failure("orrery.tape()\norrery.tape()",
+                   "demo.lua:2: this host has a tape that records already; one at a time");
+    expect_failure("orrery.tape{ persist = true }",
+                   "demo.lua:1: unknown key 'persist' in orrery.tape; did you mean 'persistent'?");
+    expect_failure("local t = orrery.tape()\nt:watch(3)",
+                   "demo.lua:2: watch: expected a tensor, got number");
+    expect_failure("local t = orrery.tape()\nt:gradient(orrery.zeros{ shape = {} })",
+                   "demo.lua:2: gradient: expected a loss and the tensors whose gradients are "
+                   "wanted");
+    expect_failure("local t, z = orrery.tape(), orrery.zeros{ shape = {} }\nt:gradient(z, z)",
+                   "demo.lua:2: the tensor to start from depends on nothing that the tape watches");
+    expect_failure("local t, z = orrery.tape(), orrery.zeros{ shape = {} }\nt:gradient({z}, z)",
+                   "demo.lua:2: gradient: expected a list of {tensor, its gradient}, got userdata");
+    expect_failure("local t, z = orrery.tape(), orrery.zeros{ shape = {} }\nt:watch(z)\n"
+                   "orrery.capture(function(x) return -x end, { name = 'f' })(z)",
+                   "demo.lua:3: 'f' is called while a tape records, which would not see what it "
+                   "does; open the tape inside of it, or pause it");
+}
+
+/* Two hosts, each with a tape of its own on a device of its own; they block each other. */
+static void every_host_has_its_own_tape(void **state) {
+    (void)state;
+    expect_printed_on(
+        2,
+        "local sums = {}\n"
+        "orrery.host(function(rank)\n"
+        "    local mesh = orrery.mesh{ shape = {1}, names = {'d'}, devices = {rank} }\n"
+        "    local w = orrery.tensor{ shape = {2}, dtype = 'f64', values = {1, rank},\n"
+        "                             mesh = mesh, place = {'R'} }\n"
+        "    local tape <close> = orrery.tape()\n"
+        "    tape:watch(w)\n"
+        "    local y = w\n"
+        "    for i = 1, 6 do\n"
+        "        y = y * y + w\n"
+        "        orrery.spend(rank == 0 and 700 or 9000)\n"
+        "    end\n"
+        "    local dw = tape:gradient((y * 0.001):sum(), w)\n"
+        "    sums[rank] = dw:sum():future():get()\n"
+        "end)\n"
+        "orrery.join()\n"
+        "local function slope(x)\n"
+        "    local y, d = x, 1\n"
+        "    for i = 1, 6 do d = 2 * y * d + 1; y = y * y + x end\n"
+        "    return 0.001 * d\n"
+        "end\n"
+        "print(math.abs(sums[0] / (slope(1) + slope(0)) - 1) < 1e-12,\n"
+        "      math.abs(sums[1] / (slope(1) + slope(1)) - 1) < 1e-12)\n",
+        "true\ttrue\n");
+}
+
+static void optimizers_of_the_library_keep_their_state(void **state) {
+    (void)state;
+    expect_printed("local training = require 'training'\n"
+                   "for _, kind in ipairs{'sgd', 'momentum', 'adamw', 'master'} do\n"
+                   "    local w = orrery.tensor{ shape = {1}, values = {4}, dtype =\n"
+                   "                             kind == 'master' and 'bf16' or 'f32' }\n"
+                   "    local model = { w = w }\n"
+                   "    local o = kind == 'sgd' and training.sgd{ parameters = model, lr = 0.1 }\n"
+                   "        or kind == 'momentum'\n"
+                   "           and training.sgd{ parameters = model, lr = 0.05, momentum = 0.5 }\n"
+                   "        or training.adamw{ parameters = model, lr = 0.2, weight_decay = 0,\n"
+                   "                           master = kind == 'master' }\n"
+                   "    for step = 1, 40 do\n"
+                   "        local loss <close>, grads = training.gradients(model, function()\n"
+                   "            return (model.w * model.w):sum()\n"
+                   "        end)\n"
+                   "        o:step(grads)\n"
+                   "    end\n"
+                   "    print(kind, model.w:dtype(), math.abs(model.w:future():get()[1]) < 0.5,\n"
+                   "          pcall(w.shape, w))\n"
+                   "end\n",
+                   "sgd\tf32\ttrue\tfalse\tdemo.lua:18: shape: the tensor has been freed\n"
+                   "momentum\tf32\ttrue\tfalse\tdemo.lua:18: shape: the tensor has been freed\n"
+                   "adamw\tf32\ttrue\tfalse\tdemo.lua:18: shape: the tensor has been freed\n"
+                   "master\tbf16\ttrue\tfalse\tdemo.lua:18: shape: the tensor has been freed\n");
+    expect_failure("local training = require 'training'\n"
+                   "training.sgd{ parameters = {}, lr = 1, momentun = 2 }",
+                   "demo.lua:2: training: unknown option 'momentun'");
+    expect_failure("local training = require 'training'\ntraining.adamw{ lr = 1 }",
+                   "demo.lua:2: training: an optimizer needs parameters and lr");
+}
+
+static void a_training_loop_leaves_no_memory_behind(void **state) {
+    (void)state;
+    expect_printed(
+        "local training = require 'training'\n"
+        "local model = { w = orrery.randn{ shape = {64, 64} }, b = orrery.zeros{ shape = {64} } }\n"
+        "local x = orrery.randn{ shape = {32, 64}, seed = 1 }\n"
+        "local adam, used = training.adamw{ parameters = model, lr = 1e-3 }\n"
+        "for step = 1, 6 do\n"
+        "    local loss, grads = training.gradients(model, function()\n"
+        "        local y = orrery.tanh(x:matmul(model.w) + model.b)\n"
+        "        return (y * y):mean()\n"
+        "    end)\n"
+        "    loss:free()\n"
+        "    adam:step(grads)\n"
+        "    local now = orrery.device(0):memory().requested\n"
+        "    if step > 1 then print(now == used) end\n"
+        "    used = now\n"
+        "end\n",
+        "true\ntrue\ntrue\ntrue\ntrue\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tape_gives_gradients_in_the_order_asked_for),
+        cmocka_unit_test(seeds_are_tensors_numbers_or_ones),
+        cmocka_unit_test(a_paused_tape_does_not_see),
+        cmocka_unit_test(mistakes_name_their_line),
+        cmocka_unit_test(every_host_has_its_own_tape),
+        cmocka_unit_test(optimizers_of_the_library_keep_their_state),
+        cmocka_unit_test(a_training_loop_leaves_no_memory_behind),
+    };
+    return cmocka_run_group_tests_name("scenarios: gradients", tests, NULL, NULL);
+}
