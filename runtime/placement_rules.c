@@ -86,7 +86,10 @@ static bool partial_rule(const struct question *q, struct orr_placement *out) {
     if (is(q, "add") || is(q, "sub")) {
         return first && second;
     }
-    if (is(q, "scale") || is(q, "neg") || is(q, "cast") || is(q, "transpose") || is(q, "reshape")) {
+    if (is(q, "cast")) { /* to a whole number each term would be rounded by itself */
+        return first && orr_dtype_is_float(q->output->dtype);
+    }
+    if (is(q, "scale") || is(q, "neg") || is(q, "transpose") || is(q, "reshape")) {
         return first;
     }
     if (is(q, "mul") || is(q, "div") ||
@@ -238,8 +241,8 @@ static bool transpose_rule(const struct question *q, struct orr_placement *out) 
 }
 
 /* A reshape keeps a shard of a dimension whose size, and the sizes before it, do not change. A
- * dimension that is joined with others or parted, as [b, s, h d] and [b, s, h, d], keeps even shards
- * if it is the outermost of those on both sides: the pieces are the same runs of memory. */
+ * dimension that is joined with others or parted, as [b, s, h d] and [b, s, h, d], keeps even
+ * shards if it is the outermost of those on both sides: the pieces are the same runs of memory. */
 static bool reshape_rule(const struct question *q, struct orr_placement *out) {
     const struct orr_shape *from = &q->inputs[0].shape, *to = &q->output->shape;
     int dim = q->given[0].dim;

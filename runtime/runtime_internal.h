@@ -119,8 +119,8 @@ struct orr_stream {
 
 struct orr_event {
     struct orr_runtime *runtime;
-    struct orr_event *previous, *next; /* of the runtime */
-    struct orr_point point;            /* seq 0: never recorded */
+    struct orr_event *previous, *next;     /* of the runtime */
+    struct orr_point point;                /* seq 0: never recorded */
     uint32_t name, record_name, wait_name; /* its own, and of its commands */
     bool recorded;
 };

@@ -122,7 +122,7 @@ enum orr_status orr__tape_reserve(struct orr_runtime *runtime, struct orr_tensor
                                   int input_count) ORR_MUST_CHECK;
 /* An operator has been applied; `op` NULL: a redistribution. Only after orr__tape_reserve. */
 void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stage);
-/* ORR_INVALID if the current host has a tape that is recording, which would miss what `what` does. */
+/* ORR_INVALID if the current host has a tape that records, which would miss what `what` does. */
 enum orr_status orr__tape_refuse(struct orr_runtime *runtime, const char *what) ORR_MUST_CHECK;
 void orr__tapes_destroy(struct orr_runtime *runtime);
 

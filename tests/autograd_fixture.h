@@ -47,8 +47,8 @@ struct orr_tensor *apply(struct fixture *f, const char *name, struct orr_tensor 
 struct orr_tensor *then(struct fixture *f, const char *name, struct orr_tensor *x,
                         struct orr_tensor *y);
 
-/* A layout from texts, one for each axis of the mesh: place(mesh, "S(0)", "R"). `second` may be NULL
- * for a mesh of one axis. */
+/* A layout from texts, one for each axis of the mesh: place(mesh, "S(0)", "R"). `second` may be
+ * NULL for a mesh of one axis. */
 struct orr_layout place(struct orr_mesh *mesh, const char *first, const char *second);
 /* Fails unless the tensor's layout has this text. */
 void assert_layout(const struct orr_tensor *tensor, const char *text);

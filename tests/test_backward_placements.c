@@ -1,5 +1,5 @@
-/* Placements of the rows that training uses, one axis at a time: what is accepted, what the result's
- * is, and what is refused. */
+/* Placements of the rows that training uses, one axis at a time: what is accepted, what the
+ * result's is, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,9 +10,9 @@
  *
  * Cost.
  *   rope_backward: as rope: 3 FLOPs for each element, x once, the result once.
- *   sdpa_backward: five products where the forward pass has two: S and dq, dk over d; dP and dv over
- *   dv: 2 b h s t (3 d + 2 dv), with a causal mask s t - s^2 / 2 for s t; 2.5 times the forward
- *   pass when v is as wide as q, as FlashAttention's benchmarks count (flash-attention,
+ *   sdpa_backward: five products where the forward pass has two: S, dq and dk over d, dP and dv
+ *   over dv: 2 b h s t (3 d + 2 dv), with a causal mask s t - s^2 / 2 for s t; 2.5 times the
+ *   forward pass when v is as wide as q, as FlashAttention's benchmarks count (flash-attention,
  *   benchmarks/benchmark_flash_attention.py: `4 * ... * 2.5`). Softmax and D are left out. Bytes:
  *   grad, q, k, v and the result once, dq, dk and dv once; scores stay on the chip. The rows'
  *   largest scores and sums, which a forward kernel would hand over (4 bytes for each query, less

@@ -1,13 +1,13 @@
 /* Gradients of embedding and cross_entropy.
  *
- *     embedding_backward      grad [..., width], indices [...]    rows: the table's; row r is the sum
- *                             of grad's rows whose index is r (scatter-add), zeros if there is none
- *     cross_entropy_backward  grad [], logits [n, classes], targets [n]    total: the divisor of the
- *                             mean, n if all rows are here:
+ *     embedding_backward      grad [..., width], indices [...]    rows: the table's; row r is the
+ *                             sum of grad's rows whose index is r (scatter-add), zeros without one
+ *     cross_entropy_backward  grad [], logits [n, classes], targets [n]    total: the divisor of
+ *                             the mean, n if all rows are here:
  *                             grad / total * (softmax(logits) - one hot target)
  *
- * A row of the table's gradient is added in f64 in the order of the indices, so that the result does
- * not depend on threads; the real kernels add atomically.
+ * A row of the table's gradient is added in f64 in the order of the indices, so that the result
+ * does not depend on threads; the real kernels add atomically.
  *
  * Cost.
  *   embedding_backward: an addition for each element of grad. Reads grad and the indices once,

@@ -1,8 +1,8 @@
 /* The gradients of a matrix product's second operand, and of a slice.
  *
- *     matmul_backward_weight    x [..., m], y [..., n] -> [m, n], the sum over all leading dimensions
- *                               of x's row times y's row: for y = x w the gradient of w is that of
- *                               (x, grad y), for linear's weight [out, in] that of (grad y, x)
+ *     matmul_backward_weight    x [..., m], y [..., n] -> [m, n], the sum over all leading
+ *                               dimensions of x's row times y's row: for y = x w the gradient of w
+ *                               is that of (x, grad y), for linear's weight that of (grad y, x)
  *     pad                       x    before=[] after=[]: zeros around x; shorter lists leave the
  *                               rest as it is
  *

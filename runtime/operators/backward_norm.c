@@ -8,9 +8,10 @@
  *     layernorm_backward_weight, rmsnorm_backward_weight    grad, x: dw = sum of g h over the rows,
  *                                         and for layernorm, as a second result, db = sum of g
  *
- * Mean and r are computed from x again: a pass over a row that is on the chip anyway is cheaper than
- * writing and reading them. The weights' gradient is an operator of its own because it goes down the
- * columns, as it is a kernel of its own in PyTorch (GammaBetaBackward in layer_norm_kernel.cu).
+ * Mean and r are computed from x again: a pass over a row that is on the chip anyway is cheaper
+ * than writing and reading them. The weights' gradient is an operator of its own because it goes
+ * down the columns, as it is a kernel of its own in PyTorch (GammaBetaBackward in
+ * layer_norm_kernel.cu).
  *
  * Each row is worked on in f64 and a result is rounded once; columns are added in f64, row by row.
  *

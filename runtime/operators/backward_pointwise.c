@@ -3,8 +3,8 @@
  *
  *     relu_backward, gelu_backward, silu_backward    grad, x: the operator's operand
  *     tanh_backward      grad, y: its result, because 1 - y^2 needs no tanh
- *     maximum_backward   grad, difference = x - y; the first operand's part: all where it is larger,
- *                        half where both are equal, so that the two parts add up to grad
+ *     maximum_backward   grad, difference = x - y; the first operand's part: all where it is
+ *                        larger, half where both are equal, so that the two parts add up to grad
  *
  * The others need no row: exp is grad * y, sqrt is grad / 2 / y, dropout is dropout again.
  *
