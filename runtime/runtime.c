@@ -158,6 +158,7 @@ static enum orr_status create_devices(struct orr_runtime *runtime,
         struct orr__device *device = &runtime->devices[i];
         device->spec = config->specs[i];
         device->deferred_end = &device->deferred;
+        device->all_end = &device->all;
         enum orr_status status = orr__allocator_create(runtime->memory, device->spec.memory_bytes,
                                                        &runtime->segment_count, &device->allocator);
         if (status != ORR_OK)

@@ -112,9 +112,10 @@ struct orr_stream {
     uint32_t name;
     enum orr_stream_kind kind;
     bool destroyed;
-    uint32_t failed_site;   /* of the command whose failure that was, as far as it is known; */
-    uint32_t failed_name;   /* names, 0 unknown */
-    struct orr__pool *pool; /* its blocks; made on first use */
+    uint32_t failed_site;    /* of the command whose failure that was, as far as it is known; */
+    uint32_t failed_name;    /* names, 0 unknown */
+    struct orr_stream *next; /* of its device */
+    struct orr__pool *pool;  /* its blocks; made on first use */
 };
 
 struct orr_event {
@@ -154,6 +155,7 @@ struct orr__device {
     struct orr_device_spec spec;
     struct orr__allocator *allocator;
     struct orr_stream *streams[ORR__STREAM_KINDS]; /* its own, by kind */
+    struct orr_stream *all, **all_end;             /* in order of creation, destroyed ones too */
     struct orr_buffer *buffers;                    /* live, the newest first */
     struct orr_buffer *deferred, **deferred_end;   /* freed, in order, blocks held */
 };

@@ -10,12 +10,10 @@
 /* --- creation and destruction --- */
 
 static bool name_is_taken(const struct orr_runtime *runtime, uint32_t device, uint32_t name) {
-    for (size_t i = 0; i < runtime->stream_count; i++) {
-        const struct orr_stream *stream = runtime->streams[i];
-        if (stream->device == device && stream->name == name && !stream->destroyed)
-            return true;
-    }
-    return false;
+    const struct orr_stream *stream = runtime->devices[device].all;
+    while (stream && (stream->name != name || stream->destroyed))
+        stream = stream->next;
+    return stream != NULL;
 }
 
 static enum orr_status check_creation(struct orr_runtime *runtime, uint32_t device,
@@ -87,6 +85,8 @@ enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
     stream->last.stream = stream->id;
     stream->finish_ns = ORR_TIME_NONE;
     runtime->streams[runtime->stream_count++] = stream;
+    *runtime->devices[device].all_end = stream;
+    runtime->devices[device].all_end = &stream->next;
     record_stream(stream);
     *out_stream = stream;
     return ORR_OK;
@@ -467,9 +467,9 @@ enum orr_status orr_device_sync(struct orr_runtime *runtime, uint32_t device) {
         return orr__runtime_fail(runtime, ORR_INVALID, "device %u does not exist; there are %u",
                                  (unsigned)device, (unsigned)runtime->device_count);
     uint32_t count = 0;
-    for (size_t i = 0; i < runtime->stream_count; i++)
-        if (runtime->streams[i]->device == device && runtime->streams[i]->last.seq > 0)
-            runtime->point_scratch[count++] = runtime->streams[i]->last;
+    for (const struct orr_stream *it = runtime->devices[device].all; it; it = it->next)
+        if (it->last.seq > 0)
+            runtime->point_scratch[count++] = it->last;
     return orr__runtime_wait(runtime, runtime->point_scratch, count, ORR_WAIT_ALL, ORR_TIME_MAX,
                              ORR_SYNC_DEVICE, device, NULL);
 }

@@ -29,25 +29,26 @@ void orr__agenda_close(struct orr__agenda *agenda) {
     *agenda = (struct orr__agenda){0};
 }
 
-/* The earlier one of two events. Selected by a mask: which one it is can't be guessed. */
-static inline struct orr__event earlier(struct orr__event a, struct orr__event b) {
+/* All ones if `a` comes before `b`. The compiler is not to know what it is: it would guess. */
+static inline uint64_t is_before(struct orr__event a, struct orr__event b) {
     unsigned __int128 first = (unsigned __int128)(uint64_t)a.time_ns << 64 | a.order;
     unsigned __int128 second = (unsigned __int128)(uint64_t)b.time_ns << 64 | b.order;
-    uint64_t mask = -(uint64_t)(second < first);
-    return (struct orr__event){
-        .order = a.order ^ ((a.order ^ b.order) & mask),
-        .time_ns = a.time_ns ^ ((a.time_ns ^ b.time_ns) & (int64_t)mask),
-    };
+    uint64_t mask = -(uint64_t)(first < second);
+    __asm__("" : "+r"(mask));
+    return mask;
 }
 
 /* Plays the matches from a node whose winner is `event` up to node `top`; returns that one's. */
 static inline struct orr__event replay(struct orr__event *nodes, uint32_t at, uint32_t top,
                                        struct orr__event event) {
     nodes[at] = event;
-    while (at >= 2 * top) {
-        event = earlier(event, nodes[at ^ 1]);
-        at /= 2;
-        nodes[at] = event;
+    for (size_t i = at; i >= 2 * (size_t)top;) {
+        struct orr__event other = nodes[i ^ 1];
+        uint64_t mask = is_before(other, event);
+        event.order ^= (event.order ^ other.order) & mask;
+        event.time_ns ^= (event.time_ns ^ other.time_ns) & (int64_t)mask;
+        i /= 2;
+        nodes[i] = event;
     }
     return event;
 }

@@ -34,6 +34,7 @@ static void wait_in_line(struct orr__sim *sim, struct orr__stream *stream, struc
     while (after && after->waiting_seq > point.seq) {
         after = after->waiter_before;
     }
+    producer->observed = true;
     stream->waiting_on = point.stream;
     stream->waiting_seq = point.seq;
     stream->waiter_before = after;

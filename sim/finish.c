@@ -70,6 +70,7 @@ void orr__stream_undefine(struct orr__sim *sim, struct orr__stream *stream, uint
         sim->out_of_memory = true;
         return;
     }
+    stream->observed = true;
     stream->undefines[stream->undefine_count++] =
         (struct orr__undefine){.seq = stream->submitted, .lo = lo, .hi = hi, .memory = memory};
 }
@@ -102,7 +103,7 @@ static void retire_head(struct orr__sim *sim, struct orr__stream *stream,
     stream->head = (stream->head + 1) & (stream->capacity - 1);
     stream->count--;
     stream->retired++;
-    if (stream->undefine_count > 0) {
+    if (stream->observed && stream->undefine_count > 0) {
         orr__stream_undefine_due(sim, stream);
     }
     sim->retire.retired(sim->retire.context, command,
@@ -123,6 +124,16 @@ static void skip(struct orr__sim *sim, const struct orr_command *command, int64_
     }
 }
 
+static void tell_observers(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns) {
+    if (stream->waiters_first) {
+        wake_waiters(sim, stream);
+    }
+    if (stream->watches) {
+        orr__hosts_notice(sim, stream, finish_ns);
+    }
+    stream->observed = stream->waiters_first || stream->watches || stream->undefine_count > 0;
+}
+
 void orr__finish_head(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns) {
     struct orr__sim_command *head = orr__stream_head(stream);
     enum orr_command_status status = ORR_COMMAND_STATUS_OK;
@@ -138,11 +149,8 @@ void orr__finish_head(struct orr__sim *sim, struct orr__stream *stream, int64_t 
     head->command->record.finish_ns = finish_ns;
     stream->tail_ns = finish_ns;
     retire_head(sim, stream, status);
-    if (stream->waiters_first) {
-        wake_waiters(sim, stream);
-    }
-    if (sim->hosts_blocked) {
-        orr__hosts_notice(sim, finish_ns);
+    if (stream->observed) {
+        tell_observers(sim, stream, finish_ns);
     }
     if (stream->count) {
         orr__engine_ready(sim, stream);

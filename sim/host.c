@@ -3,21 +3,19 @@
 
 #include "sim/sim_internal.h"
 
-static bool earlier(const struct orr__sim *sim, uint32_t a, uint32_t b) {
-    const struct orr__host *first = &sim->hosts[a], *second = &sim->hosts[b];
-    return first->now_ns != second->now_ns ? first->now_ns < second->now_ns : a < b;
+void orr__host_enter_turn(struct orr__sim *sim, uint32_t host) {
+    bool runs = sim->hosts[host].state == ORR__HOST_RUNS;
+    (void)orr__agenda_set(&sim->turns, host, runs ? sim->hosts[host].now_ns : ORR_TIME_MAX,
+                          ORR__EVENT_HOST);
 }
 
 /* The runnable host with the smallest (clock, id), ORR_ID_NONE if none can run. */
 static uint32_t earliest(const struct orr__sim *sim) {
-    uint32_t found = ORR_ID_NONE;
-    for (uint32_t i = 0; i < sim->host_count; i++) {
-        if (sim->hosts[i].state == ORR__HOST_RUNS &&
-            (found == ORR_ID_NONE || earlier(sim, i, found))) {
-            found = i;
-        }
+    if (!sim->takes_turns) {
+        return sim->hosts[0].state == ORR__HOST_RUNS ? 0 : ORR_ID_NONE;
     }
-    return found;
+    const struct orr__event *top = orr__agenda_top(&sim->turns);
+    return top ? orr__event_device(top) : ORR_ID_NONE;
 }
 
 /* Lets everything happen that comes before a call of this host. ORR_BLOCKED if that includes a call
@@ -65,17 +63,75 @@ static bool is_over_by_now(const struct orr__sim *sim, const struct orr_point *p
     return *done == count;
 }
 
-static void resume(struct orr__sim *sim, struct orr__host *host, int64_t at_ns) {
-    host->state = ORR__HOST_RUNS;
-    host->now_ns = host->now_ns > at_ns ? host->now_ns : at_ns;
-    sim->hosts_blocked--;
+/* --- blocked hosts --- */
+
+static void watch_begin(struct orr__sim *sim, struct orr__watch *watch, struct orr_point point) {
+    struct orr__stream *stream = sim->streams[point.stream];
+    watch->seq = point.seq;
+    watch->next = stream->watches;
+    watch->link = &stream->watches;
+    if (watch->next) {
+        watch->next->link = &watch->next;
+    }
+    stream->watches = watch;
+    stream->observed = true;
 }
 
-void orr__hosts_notice(struct orr__sim *sim, int64_t retired_ns) {
-    for (size_t i = 0; i < sim->host_count; i++) {
-        struct orr__host *host = &sim->hosts[i];
-        if (host->state == ORR__HOST_BLOCKED &&
-            is_over(sim, host->points, host->point_count, host->mode)) {
+static void watch_end(struct orr__watch *watch) {
+    if (!watch->link) {
+        return;
+    }
+    *watch->link = watch->next;
+    if (watch->next) {
+        watch->next->link = watch->link;
+    }
+    watch->link = NULL;
+}
+
+static void unblock(struct orr__sim *sim, struct orr__host *host) {
+    for (uint32_t i = 0; i < host->point_count; i++) {
+        watch_end(&host->watches[i]);
+    }
+    host->point_count = 0;
+    sim->deadlines -= host->deadline_ns != ORR_TIME_MAX;
+}
+
+static void resume(struct orr__sim *sim, struct orr__host *host, int64_t at_ns) {
+    unblock(sim, host);
+    host->state = ORR__HOST_RUNS;
+    host->now_ns = host->now_ns > at_ns ? host->now_ns : at_ns;
+    orr__host_changed(sim, (uint32_t)(host - sim->hosts));
+}
+
+/* True when the wait is over; otherwise the host stands at what is still open. */
+static bool watch(struct orr__sim *sim, struct orr__host *host) {
+    if (is_over_by_now(sim, host->points, host->point_count, host->mode, &host->points_done)) {
+        return true;
+    }
+    if (host->mode == ORR_WAIT_ALL) {
+        watch_begin(sim, &host->watches[0], host->points[host->points_done]);
+        return false;
+    }
+    for (uint32_t i = 0; i < host->point_count; i++) {
+        watch_begin(sim, &host->watches[i], host->points[i]);
+    }
+    return false;
+}
+
+void orr__hosts_notice(struct orr__sim *sim, struct orr__stream *stream, int64_t retired_ns) {
+    struct orr__watch *next;
+    for (struct orr__watch *it = stream->watches; it; it = next) {
+        next = it->next;
+        if (it->seq > stream->retired) {
+            continue;
+        }
+        /* A host that waits for ANY point of this stream twice leaves with all its watches. */
+        struct orr__host *host = &sim->hosts[it->host];
+        while (next && next->host == it->host) {
+            next = next->next;
+        }
+        watch_end(it);
+        if (watch(sim, host)) {
             resume(sim, host, retired_ns);
         }
     }
@@ -86,6 +142,7 @@ static enum orr_status call(struct orr__sim *sim, uint32_t host) {
     if (status == ORR_OK) {
         int64_t ns = sim->specs[0].host_event_ns;
         sim->hosts[host].now_ns += ns > 0 ? ns : 1;
+        orr__host_changed(sim, host);
     }
     return status;
 }
@@ -136,17 +193,25 @@ static enum orr_status block(struct orr__sim *sim, struct orr__host *host,
                              enum orr_wait_mode mode, int64_t deadline_ns,
                              struct orr_error *error) {
     if (orr_memory_grow(sim->memory, &host->points, &host->point_capacity, count,
-                        sizeof *host->points, ORR__STREAMS_MAX) != ORR_OK) {
+                        sizeof *host->points, ORR__STREAMS_MAX) != ORR_OK ||
+        orr_memory_grow(sim->memory, &host->watches, &host->watch_capacity, count,
+                        sizeof *host->watches, ORR__STREAMS_MAX) != ORR_OK) {
         return orr_error_set(error, ORR_NO_MEMORY, "sim: out of host memory");
     }
     for (uint32_t i = 0; i < count; i++) {
         host->points[i] = points[i];
+        host->watches[i] = (struct orr__watch){.host = (uint32_t)(host - sim->hosts)};
     }
     host->point_count = count;
+    host->points_done = 0;
     host->mode = mode;
     host->deadline_ns = deadline_ns;
+    sim->deadlines += deadline_ns != ORR_TIME_MAX;
     host->state = ORR__HOST_BLOCKED;
-    sim->hosts_blocked++;
+    bool over = watch(sim, host);
+    assert(!over);
+    (void)over;
+    orr__host_changed(sim, (uint32_t)(host - sim->hosts));
     return ORR_BLOCKED;
 }
 
@@ -163,6 +228,7 @@ enum orr_status orr__sim_wait(struct orr_backend *backend, uint32_t id,
     if (is_over(sim, points, count, mode)) {
         int64_t ns = sim->specs[0].host_sync_ns;
         host->now_ns += ns > 0 ? ns : 1;
+        orr__host_changed(sim, id);
         return ORR_OK;
     }
     if (host->now_ns >= deadline_ns) {
@@ -179,12 +245,14 @@ enum orr_status orr__sim_wait(struct orr_backend *backend, uint32_t id,
         }
         if (!next || next->time_ns > deadline_ns) {
             host->now_ns = deadline_ns;
+            orr__host_changed(sim, id);
             return ORR_NOT_READY;
         }
         orr__engine_step(sim);
     }
     int64_t end_ns = sim->now_ns + sim->specs[0].host_sync_ns;
     host->now_ns = end_ns > host->now_ns ? end_ns : host->now_ns + 1;
+    orr__host_changed(sim, id);
     return ORR_OK;
 }
 
@@ -202,7 +270,36 @@ int64_t orr__sim_now(struct orr_backend *backend, uint32_t host) {
 
 void orr__sim_host_spend(struct orr_backend *backend, uint32_t host, int64_t ns) {
     assert(ns >= 0);
-    orr__sim_of(backend)->hosts[host].now_ns += ns;
+    struct orr__sim *sim = orr__sim_of(backend);
+    sim->hosts[host].now_ns += ns;
+    orr__host_changed(sim, host);
+}
+
+/* Room for the turns of one more host. */
+static enum orr_status reserve_turn(struct orr__sim *sim) {
+    struct orr__agenda turns;
+    if (sim->host_count < sim->turns.devices) {
+        return ORR_OK;
+    }
+    enum orr_status status =
+        orr__agenda_open(&turns, 2 * ((uint32_t)sim->host_count + 1), sim->memory);
+    if (status != ORR_OK) {
+        return status;
+    }
+    orr__agenda_close(&sim->turns);
+    sim->turns = turns;
+    sim->takes_turns = false; /* enter all of them again */
+    return ORR_OK;
+}
+
+static void take_turns(struct orr__sim *sim) {
+    if (sim->takes_turns) {
+        return;
+    }
+    sim->takes_turns = true;
+    for (uint32_t i = 0; i < sim->host_count; i++) {
+        orr__host_enter_turn(sim, i);
+    }
 }
 
 enum orr_status orr__sim_host_create(struct orr_backend *backend, uint32_t *out_host) {
@@ -212,26 +309,36 @@ enum orr_status orr__sim_host_create(struct orr_backend *backend, uint32_t *out_
     enum orr_status status = orr_memory_grow(sim->memory, &sim->hosts, &sim->host_capacity,
                                              sim->host_count + 1, sizeof *sim->hosts, HOSTS_MAX);
     if (status == ORR_OK) {
-        *out_host = (uint32_t)sim->host_count++;
-        sim->hosts[*out_host] = (struct orr__host){.now_ns = sim->hosts[0].now_ns};
-        sim->hosts_live++;
+        status = reserve_turn(sim);
     }
-    return status;
+    if (status != ORR_OK) {
+        return status;
+    }
+    *out_host = (uint32_t)sim->host_count++;
+    sim->hosts[*out_host] = (struct orr__host){.now_ns = sim->hosts[0].now_ns};
+    sim->hosts_live++;
+    take_turns(sim);
+    orr__host_changed(sim, *out_host);
+    return ORR_OK;
 }
 
 void orr__sim_host_done(struct orr_backend *backend, uint32_t host) {
     struct orr__sim *sim = orr__sim_of(backend);
-    if (sim->hosts[host].state != ORR__HOST_DONE) {
-        sim->hosts_blocked -= sim->hosts[host].state == ORR__HOST_BLOCKED;
-        sim->hosts[host].state = ORR__HOST_DONE;
-        sim->hosts_live--;
+    if (sim->hosts[host].state == ORR__HOST_DONE) {
+        return;
     }
+    if (sim->hosts[host].state == ORR__HOST_BLOCKED) {
+        unblock(sim, &sim->hosts[host]);
+    }
+    sim->hosts[host].state = ORR__HOST_DONE;
+    sim->hosts_live--;
+    orr__host_changed(sim, host);
 }
 
 /* The blocked host whose deadline comes first. */
 static struct orr__host *next_deadline(struct orr__sim *sim) {
     struct orr__host *found = NULL;
-    for (size_t i = 0; i < sim->host_count; i++) {
+    for (size_t i = 0; sim->deadlines > 0 && i < sim->host_count; i++) {
         struct orr__host *host = &sim->hosts[i];
         if (host->state == ORR__HOST_BLOCKED && host->deadline_ns != ORR_TIME_MAX &&
             (!found || host->deadline_ns < found->deadline_ns)) {
@@ -286,6 +393,7 @@ enum orr_status orr__sim_host_access(struct orr_backend *backend, const struct o
     struct orr_command done = *command;
     int64_t begin_ns = host->now_ns;
     host->now_ns += command->service_ns > 0 ? command->service_ns : 1;
+    orr__host_changed(sim, command->record.host);
     done.record.enqueue_ns = done.record.ready_ns = done.record.start_ns = begin_ns;
     done.record.enqueued_ns = done.record.finish_ns = host->now_ns;
     done.record.header.c = ORR_COMMAND_STATUS_OK;

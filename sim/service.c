@@ -95,7 +95,7 @@ static inline __attribute__((always_inline)) void look_ahead(struct orr__sim *si
     orr__lines_fetch(&sim->devices[id], sizeof sim->devices[id]);
     const struct orr__stream *stream = heard_of(sim, STEP);
     if (stream) {
-        orr__lines_fetch(stream, offsetof(struct orr__stream, waiters_first));
+        orr__lines_fetch(stream, ORR__STREAM_HOT_BYTES);
     }
     stream = heard_of(sim, 2 * STEP);
     if (stream && stream->ring) {

@@ -94,11 +94,13 @@ static void free_everything(struct orr__sim *sim) {
     }
     for (size_t i = 0; i < sim->host_count; i++) {
         orr_memory_free(memory, sim->hosts[i].points);
+        orr_memory_free(memory, sim->hosts[i].watches);
     }
     for (uint32_t i = 0; sim->devices && i < sim->device_count; i++) {
         orr_memory_free(memory, sim->devices[i].running);
     }
     orr__agenda_close(&sim->agenda);
+    orr__agenda_close(&sim->turns);
     orr_memory_free(memory, sim->streams);
     orr_memory_free(memory, sim->memories);
     orr_memory_free(memory, sim->hosts);
@@ -193,7 +195,11 @@ static enum orr_status open_devices(struct orr__sim *sim, const struct orr_backe
         sim->devices[i] = (struct orr__device){
             .spec = spec, .node = i / per_node, .rate = ORR__WORK_NS, .copy_rate = ORR__WORK_NS};
     }
+    enum { TURNS_FIRST = 16 };
     enum orr_status status = orr__agenda_open(&sim->agenda, config->device_count, sim->memory);
+    if (status == ORR_OK) {
+        status = orr__agenda_open(&sim->turns, TURNS_FIRST, sim->memory);
+    }
     return status == ORR_OK ? create_hosts(sim) : status;
 }
 

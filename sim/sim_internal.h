@@ -15,6 +15,8 @@
 #ifndef ORR_SIM_SIM_INTERNAL_H
 #define ORR_SIM_SIM_INTERNAL_H
 
+#include <assert.h>
+
 #include "sim/agenda.h"
 #include "sim/cost_model.h"
 #include "sim/hazard_ranges.h"
@@ -66,7 +68,7 @@ struct orr__undefine {
     uint32_t memory;
 };
 
-/* By use: the queue; its head; who waits and what went wrong. */
+/* By use, in cache lines: the queue; its head; what concerns few commands. */
 struct orr__stream {
     struct orr__sim_command *ring; /* capacity: a power of two */
     uint32_t head, count, capacity, depth;
@@ -81,20 +83,22 @@ struct orr__stream {
     int64_t finish_ns;  /* under the current rates; ORR_TIME_MAX while a collective waits */
     int64_t start_ns;   /* its record's; ORR_TIME_NONE before */
     int64_t ready_ns;
-    bool in_service; /* it is in the device's running list */
-    bool on_engine;  /* it is a copy that a copy engine does */
-    bool skipped;    /* it is not run: something before it failed */
-    bool ready;      /* in the list of heads to try */
-    bool closed;     /* destroyed: no more submits */
-    bool failed;
-    uint8_t kind;        /* enum orr_stream_kind */
-    uint32_t waiting_on; /* stream, ORR_ID_NONE */
-    uint64_t waiting_seq;
+    bool in_service;                /* it is in the device's running list */
+    bool on_engine;                 /* it is a copy that a copy engine does */
+    bool skipped;                   /* it is not run: something before it failed */
+    bool ready;                     /* in the list of heads to try */
+    bool closed;                    /* destroyed: no more submits */
+    bool failed;                    /* see failed_seq */
+    bool observed;                  /* there may be waiters, watches or undefines */
+    uint8_t kind;                   /* enum orr_stream_kind */
+    uint32_t waiting_on;            /* stream, ORR_ID_NONE */
+    struct orr__stream *ready_next; /* link in the list of heads to try */
 
     /* Streams whose head waits for a point of this one, by ascending seq. */
     struct orr__stream *waiters_first, *waiters_last;
     struct orr__stream *waiter_next, *waiter_before; /* links of this stream in another's list */
-    struct orr__stream *ready_next;                  /* link in the list of heads to try */
+    uint64_t waiting_seq;
+    struct orr__watch *watches; /* hosts that wait for a point of this one */
 
     /* Ranges that become undefined once the stream has retired `seq`; in order. */
     struct orr__undefine *undefines;
@@ -104,6 +108,11 @@ struct orr__stream {
     struct orr_error *cause; /* belongs to the stream that failed first */
     bool owns_cause;
 };
+
+enum { ORR__STREAM_HOT_BYTES = 2 * ORR_LINE_BYTES };
+static_assert(offsetof(struct orr__stream, waiters_first) == ORR__STREAM_HOT_BYTES &&
+                  sizeof(struct orr__sim_command) == ORR_LINE_BYTES,
+              "what every command touches is counted in cache lines");
 
 struct orr__device {
     const struct orr_device_spec *spec; /* shared by devices that are equal */
@@ -118,6 +127,14 @@ struct orr__device {
 
 enum orr__host_state { ORR__HOST_RUNS, ORR__HOST_BLOCKED, ORR__HOST_DONE };
 
+/* A blocked host stands at the stream of a point that it waits for: at each one's for ANY, at the
+ * first one's that is open for ALL. */
+struct orr__watch {
+    struct orr__watch *next, **link; /* link: what points to this one; NULL if it stands nowhere */
+    uint64_t seq;
+    uint32_t host;
+};
+
 struct orr__host {
     int64_t now_ns;
     enum orr__host_state state;
@@ -126,8 +143,9 @@ struct orr__host {
     int64_t graph_ns;
     /* While blocked: what for. */
     struct orr_point *points;
-    uint32_t point_count;
-    size_t point_capacity;
+    struct orr__watch *watches; /* as many as points */
+    uint32_t point_count, points_done;
+    size_t point_capacity, watch_capacity;
     enum orr_wait_mode mode;
     int64_t deadline_ns;
 };
@@ -177,7 +195,10 @@ struct orr__sim {
     size_t stream_count, stream_capacity;
     struct orr__host *hosts;
     size_t host_count, host_capacity;
-    uint32_t hosts_live, hosts_blocked;
+    uint32_t hosts_live;
+    uint32_t deadlines;       /* blocked hosts that have one */
+    struct orr__agenda turns; /* hosts that can run, by their clocks */
+    bool takes_turns;         /* there were several; until then `turns` is empty */
     struct orr__memory *memories;
     size_t memory_count, memory_capacity;
     struct orr__stream *ready_first, *ready_last; /* heads to try, in order */
@@ -249,7 +270,15 @@ void orr__retire_pending(struct orr__sim *sim, struct orr__stream *stream);
 
 /* host.c: clocks, blocking, turns */
 enum orr_status orr__host_turn(struct orr__sim *sim, uint32_t host);
-void orr__hosts_notice(struct orr__sim *sim, int64_t retired_ns);
+/* A host's clock or state has changed. */
+void orr__host_enter_turn(struct orr__sim *sim, uint32_t host);
+static inline void orr__host_changed(struct orr__sim *sim, uint32_t host) {
+    if (sim->takes_turns) {
+        orr__host_enter_turn(sim, host);
+    }
+}
+/* The stream has retired a command: hosts whose wait is over by that go on. */
+void orr__hosts_notice(struct orr__sim *sim, struct orr__stream *stream, int64_t retired_ns);
 enum orr_status orr__sim_query(struct orr_backend *backend, uint32_t host, struct orr_point point);
 enum orr_status orr__sim_wait(struct orr_backend *backend, uint32_t host,
                               const struct orr_point *points, uint32_t count,

@@ -59,7 +59,7 @@ static bool make_room(struct orr__sim *sim, struct orr__stream *stream) {
         return true;
     }
     uint32_t capacity = stream->capacity ? 2 * stream->capacity : RING_FIRST;
-    struct orr__sim_command *ring = orr_memory_alloc_lines(sim->memory, capacity * sizeof *ring);
+    struct orr__sim_command *ring = orr_memory_take_lines(sim->memory, capacity * sizeof *ring);
     if (!ring) {
         return false;
     }
@@ -92,30 +92,39 @@ static int64_t call_ns(const struct orr_device_spec *spec, const struct orr_comm
     return ns > 0 ? ns : 1;
 }
 
+/* The dispatch host makes the launch at its own clock; the caller has only handed it over. */
+static struct orr__host *hand_over(struct orr__sim *sim, uint32_t device, struct orr__host *host,
+                                   struct orr_command *command) {
+    struct orr_record_command *record = &command->record;
+    bool in_call = (command->flags & ORR_COMMAND_GRAPH_NODE) != 0;
+    host->now_ns += in_call ? 0 : 1; /* the hand-over */
+    record->host = 1 + device;
+    struct orr__host *dispatch = &sim->hosts[record->host];
+    dispatch->now_ns = dispatch->now_ns > host->now_ns ? dispatch->now_ns : host->now_ns;
+    record->enqueue_ns = dispatch->now_ns;
+    if (record->header.a == ORR_COMMAND_GRAPH) {
+        host->graph_host = record->host;
+        host->graph_ns = record->enqueue_ns;
+    } else if (in_call && host->graph_host == record->host) {
+        record->enqueue_ns = host->graph_ns;
+    }
+    return dispatch;
+}
+
 /* Charges the call to its host, or hands it over to the device's dispatch host, and stamps it. */
 static void stamp(struct orr__sim *sim, uint32_t device, struct orr_command *command,
                   int64_t cost_ns) {
     struct orr_record_command *record = &command->record;
-    struct orr__host *host = &sim->hosts[record->host];
+    uint32_t caller = record->host;
+    struct orr__host *host = &sim->hosts[caller];
     if (sim->runner == ORR_RUNNER_PER_DEVICE) {
-        bool in_call = (command->flags & ORR_COMMAND_GRAPH_NODE) != 0;
-        host->now_ns += in_call ? 0 : 1; /* the hand-over */
-        record->host = 1 + device;
-        struct orr__host *dispatch = &sim->hosts[record->host];
-        dispatch->now_ns = dispatch->now_ns > host->now_ns ? dispatch->now_ns : host->now_ns;
-        record->enqueue_ns = dispatch->now_ns;
-        if (record->header.a == ORR_COMMAND_GRAPH) {
-            host->graph_host = record->host;
-            host->graph_ns = record->enqueue_ns;
-        } else if (in_call && host->graph_host == record->host) {
-            record->enqueue_ns = host->graph_ns;
-        }
-        host = dispatch;
+        host = hand_over(sim, device, host, command);
     } else if (record->enqueue_ns == ORR_TIME_NONE) {
         record->enqueue_ns = host->now_ns;
     }
     host->now_ns += cost_ns;
     record->enqueued_ns = host->now_ns;
+    orr__host_changed(sim, caller);
 }
 
 static bool same_node(const struct orr__sim *sim, uint32_t a, uint32_t b) {
@@ -299,11 +308,11 @@ static enum orr_status turn(struct orr__sim *sim, const struct orr_command *comm
 static inline __attribute__((always_inline)) void fetch_streams(struct orr__sim *sim, uint32_t id) {
     uint32_t step = id - sim->submitted, near = id + step, far = near + step;
     sim->submitted = id;
-    if (step == 0) {
+    if (step == 0 || sim->stream_count < ORR__SOON_DEVICES_MIN) {
         return;
     }
     if (far < sim->stream_count) {
-        orr__lines_fetch(sim->streams[far], offsetof(struct orr__stream, waiters_first));
+        orr__lines_fetch(sim->streams[far], ORR__STREAM_HOT_BYTES);
     }
     if (near < sim->stream_count) {
         const struct orr__stream *stream = sim->streams[near];
