@@ -94,6 +94,14 @@ static uint32_t next_priority(struct orr__allocator *allocator) {
 
 /* --- blocks --- */
 
+/* Conservation, after every change: what is taken from the device is in use, held or free. */
+static void assert_balanced(const struct orr__allocator *allocator) {
+    assert(allocator->reserved == allocator->used + allocator->held + allocator->free);
+    assert(allocator->reserved <= allocator->capacity);
+    assert(allocator->requested <= allocator->used);
+    (void)allocator;
+}
+
 static struct orr__block *new_block(struct orr__allocator *allocator) {
     struct orr__block *block = allocator->spare;
     if (block) {
@@ -197,6 +205,8 @@ enum orr_status orr__pool_take(struct orr__pool *pool, uint64_t bytes,
     allocator->take_count++;
     if (!block->fresh)
         allocator->reuse_count++;
+    assert(block->bytes >= wanted && allocator->reuse_count <= allocator->take_count);
+    assert_balanced(allocator);
     *out_block = block;
     return ORR_OK;
 }
@@ -215,6 +225,7 @@ void orr__block_hold(struct orr__block *block) {
     leave_use(block);
     block->state = ORR__BLOCK_HELD;
     block->segment->pool->allocator->held += block->bytes;
+    assert_balanced(block->segment->pool->allocator);
 }
 
 void orr__block_put(struct orr__block *block) {
@@ -233,9 +244,12 @@ void orr__block_put(struct orr__block *block) {
         block = merge(before, block);
     }
     make_free(block);
+    assert_balanced(block->segment->pool->allocator);
 }
 
 uint64_t orr__block_place(const struct orr__block *block) {
+    assert(block->segment->serial > 0 && block->segment->serial <= UINT32_MAX);
+    assert(block->offset / ORR__BLOCK_ALIGN <= UINT32_MAX);
     return block->segment->serial << 32 | block->offset / ORR__BLOCK_ALIGN;
 }
 
@@ -254,6 +268,7 @@ uint64_t orr__segment_bytes(uint64_t bytes) {
 }
 
 bool orr__allocator_fits(const struct orr__allocator *allocator, uint64_t bytes) {
+    assert(allocator->reserved <= allocator->capacity);
     return bytes <= allocator->capacity - allocator->reserved;
 }
 
@@ -289,6 +304,7 @@ enum orr_status orr__pool_add_segment(struct orr__pool *pool, uint64_t bytes,
     block->bytes = segment_bytes;
     block->fresh = true;
     make_free(block);
+    assert_balanced(allocator);
     *out_segment = segment;
     return ORR_OK;
 }
@@ -312,9 +328,11 @@ static void unlink_segment(struct orr__segment *segment) {
 void orr__segment_remove(struct orr__segment *segment) {
     assert(orr__segment_is_free(segment));
     struct orr__allocator *allocator = segment->pool->allocator;
+    assert(segment->first->bytes == segment->bytes && segment->pending == 0);
     make_not_free(segment->first);
     spare_block(allocator, segment->first);
     allocator->reserved -= segment->bytes;
+    assert_balanced(allocator);
     unlink_segment(segment);
     orr_memory_free(allocator->memory, segment);
 }

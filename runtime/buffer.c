@@ -48,6 +48,7 @@ static struct orr_buffer **list_of(const struct orr_buffer *buffer) {
 
 static void link_buffer(struct orr_buffer *buffer) {
     struct orr_buffer **list = list_of(buffer);
+    assert(!buffer->live && !buffer->previous && !buffer->next && buffer->id > 0);
     buffer->live = true;
     buffer->next = *list;
     if (buffer->next)
@@ -56,6 +57,7 @@ static void link_buffer(struct orr_buffer *buffer) {
 }
 
 static void unlink_buffer(struct orr_buffer *buffer) {
+    assert(buffer->live);
     buffer->live = false;
     if (buffer->previous)
         buffer->previous->next = buffer->next;
@@ -81,6 +83,7 @@ static void free_uses(struct orr_runtime *runtime, struct orr__use *use) {
 static void hand_back(struct orr_buffer *buffer) {
     struct orr__block *block = buffer->block;
     struct orr__segment *segment = block->segment;
+    assert(!buffer->live && !buffer->uses && segment->memory == buffer->memory);
     /* With users left, what the stream holds by now covers them: its own commands, and others that
      * it was made to wait for. */
     if (buffer->users > 0 && block->busy_seq < buffer->stream->last.seq)
@@ -136,6 +139,7 @@ static void settle_deferred(struct orr_runtime *runtime, struct orr__device *dev
 }
 
 static void defer(struct orr__device *device, struct orr_buffer *buffer) {
+    assert(!buffer->live && !buffer->next && !*device->deferred_end);
     for (struct orr__use *use = buffer->uses; use; use = use->next)
         use->point = use->stream->last;
     orr__block_hold(buffer->block);
@@ -171,6 +175,7 @@ static void bury_doomed(struct orr_runtime *runtime) {
 /* --- segments --- */
 
 static void remove_segment(struct orr_runtime *runtime, struct orr__segment *segment) {
+    assert(segment->pending == 0);
     runtime->verbs->memory_destroy(runtime->backend, segment->memory);
     free_uses(runtime, segment->history);
     orr__segment_remove(segment);
@@ -350,6 +355,7 @@ static void tell_history(struct orr_runtime *runtime, const struct orr__block *b
         struct orr_record_edge edge = {
             .header = ORR_RECORD_HEADER(edge, EDGE), .src = use->point.cmd, .dst = alloc_cmd};
         edge.header.a = ORR_EDGE_ALLOCATOR;
+        assert(edge.src < edge.dst); /* ids are in the order of calls */
         if (use->point.cmd != 0)
             orr__runtime_record(runtime, &edge);
         if (use->offset >= block->offset && use->offset + use->bytes <= end) {
@@ -441,6 +447,7 @@ enum orr_status orr_buffer_alloc(struct orr_stream *stream, uint64_t bytes, cons
     buffer->block = block;
     buffer->memory = block->segment->memory;
     buffer->base = block->offset;
+    assert(block->bytes >= bytes && block->bytes <= block->segment->bytes - block->offset);
     if (block->segment->data)
         buffer->data = (char *)block->segment->data + block->offset;
     link_buffer(buffer);
@@ -505,6 +512,7 @@ static void free_device_buffer(struct orr_buffer *buffer) {
 }
 
 static void free_now(struct orr_buffer *buffer, int64_t begin_ns) {
+    assert(buffer->abandoned && buffer->holders == 0);
     record_free(buffer, begin_ns);
     unlink_buffer(buffer);
     if (buffer->stream)
@@ -529,6 +537,7 @@ void orr_buffer_free(struct orr_buffer **handle) {
 }
 
 void orr__buffer_hold(struct orr_buffer *buffer) {
+    assert(buffer->live && !buffer->abandoned);
     buffer->holders++;
 }
 

@@ -82,6 +82,7 @@ enum orr_status orr_event_record(struct orr_event *event, struct orr_stream *str
     enum orr_status status = orr__runtime_submit(stream, pending, NULL, 0, &point);
     if (status != ORR_OK)
         return status;
+    assert(point.seq > 0);
     event->point = point;
     event->recorded = true;
     return ORR_OK;

@@ -100,6 +100,7 @@ struct orr_mesh *orr_mesh_default(struct orr_runtime *runtime) {
 }
 
 uint32_t orr_mesh_stride(const struct orr_mesh *mesh, int axis) {
+    assert(axis >= 0 && axis < mesh->axis_count);
     uint32_t stride = 1;
     for (int i = axis + 1; i < mesh->axis_count; i++) {
         stride *= (uint32_t)mesh->dims[i];
@@ -108,6 +109,7 @@ uint32_t orr_mesh_stride(const struct orr_mesh *mesh, int axis) {
 }
 
 int64_t orr_mesh_coordinate(const struct orr_mesh *mesh, uint32_t rank, int axis) {
+    assert(rank < mesh->size);
     return rank / orr_mesh_stride(mesh, axis) % mesh->dims[axis];
 }
 
@@ -124,6 +126,7 @@ int orr_mesh_axis(const struct orr_mesh *mesh, const char *name) {
 static uint32_t group_of(const struct orr_mesh *mesh, uint32_t rank, int axis) {
     uint32_t stride = orr_mesh_stride(mesh, axis);
     uint32_t block = stride * (uint32_t)mesh->dims[axis];
+    assert(mesh->size % block == 0);
     return rank / block * stride + rank % stride;
 }
 

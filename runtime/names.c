@@ -11,6 +11,7 @@
  * a release/acquire pair touches nothing that the interning thread still changes. */
 #include "runtime/names.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -53,6 +54,7 @@ static uint32_t hash_text(const char *text, size_t length) {
 }
 
 static struct entry *entry_of(const struct orr_names *names, uint32_t id) {
+    assert(id >> SEGMENT_BITS < SEGMENTS_MAX && names->segments[id >> SEGMENT_BITS]);
     return &names->segments[id >> SEGMENT_BITS][id & (SEGMENT_SIZE - 1)];
 }
 
@@ -108,6 +110,7 @@ static char *text_room(struct orr_names *names, size_t size) {
 static enum orr_status add_text(struct orr_names *names, const char *text, size_t length,
                                 uint32_t hash) {
     uint32_t id = names->count;
+    assert(id < (uint32_t)SEGMENTS_MAX * SEGMENT_SIZE && (size_t)id * 2 < names->slot_count);
     struct entry **segment = &names->segments[id >> SEGMENT_BITS];
     if (!*segment)
         *segment = orr_memory_alloc(names->memory, SEGMENT_SIZE * sizeof **segment);

@@ -60,6 +60,7 @@ const char *orr_layout_text(const struct orr_layout *layout, char *buffer) {
         at += placement_text(layout->axes[i], buffer + at, (size_t)(ORR_PLACEMENT_TEXT_MAX - at));
     }
     snprintf(buffer + at, (size_t)(ORR_PLACEMENT_TEXT_MAX - at), "%s", count > 1 ? "]" : "");
+    assert(at + 1 < ORR_PLACEMENT_TEXT_MAX); /* four axes of at most "P(sum), " */
     return buffer;
 }
 
@@ -117,6 +118,8 @@ struct orr_shape orr_layout_local(const struct orr_layout *layout, const struct 
         int64_t from = least(piece * orr_mesh_coordinate(layout->mesh, rank, i), size);
         starts[dim] += from;
         local.dims[dim] = least(piece, size - from);
+        assert(parts > 0 && local.dims[dim] >= 0);
+        assert(starts[dim] + local.dims[dim] <= shape->dims[dim]);
     }
     if (out_starts) {
         memcpy(out_starts, starts, sizeof starts);

@@ -89,6 +89,7 @@ enum orr_status orr_program_end(struct orr_program *program) {
 /* `closing`: the runtime is going, and frees all buffers itself. */
 static void free_program(struct orr_program *program, bool closing) {
     const struct orr_memory *memory = program->runtime->memory;
+    assert(closing || (program->destroyed && program->in_flight == 0));
     for (uint32_t i = 0; i < program->node_count; i++) {
         struct orr__pending *template = program->nodes[i].template;
         if (template->release)

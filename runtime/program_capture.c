@@ -20,10 +20,12 @@ static uint32_t program_of(struct orr_point point) {
 }
 
 static uint32_t index_of(struct orr_point point) {
+    assert(is_recorded(point) && (point.seq & UINT32_MAX) > 0);
     return (uint32_t)(point.seq & UINT32_MAX) - 1;
 }
 
 static struct orr_point point_of(const struct orr_program *program, uint32_t index) {
+    assert(index < program->node_count);
     return (struct orr_point){.stream = program->streams[index]->id,
                               .seq = ORR__POINT_RECORDED | (uint64_t)program->id << INDEX_BITS |
                                      (index + 1)};
@@ -144,9 +146,11 @@ static void add_waits(struct orr_program *program, struct orr__program_node *nod
                       const struct orr_point *waits, uint32_t count) {
     node->waits_begin = program->wait_count;
     node->outside_begin = program->outside_count;
+    assert(program->wait_count + count <= program->wait_capacity);
+    assert(program->outside_count + count <= program->outside_capacity);
     for (uint32_t i = 0; i < count; i++) {
         if (is_recorded(waits[i]))
-            program->waits[program->wait_count++] = index_of(waits[i]);
+            program->waits[program->wait_count++] = index_of(waits[i]); /* of an earlier node */
         else if (waits[i].seq > 0)
             program->outside[program->outside_count++] = waits[i];
     }
@@ -156,8 +160,10 @@ static void add_waits(struct orr_program *program, struct orr__program_node *nod
 
 /* True if it is the first node of its stream. */
 static bool enter_lane(struct orr_program *program, struct orr_stream *stream, uint32_t index) {
+    assert(stream->id < program->lane_of_capacity);
     uint32_t *lane = &program->lane_of[stream->id];
     bool first = *lane == 0;
+    assert(!first || program->lane_count < program->lane_capacity);
     if (first) {
         program->lanes[program->lane_count++] =
             (struct orr__program_lane){.stream = stream, .first = index};
@@ -182,6 +188,8 @@ static void add_communicator(struct orr_program *program, uint32_t id) {
 static void add_node(struct orr_program *program, struct orr_stream *stream,
                      struct orr__pending *pending, const struct orr__program_node *like) {
     uint32_t index = program->node_count++;
+    assert(index < program->node_capacity && index < program->point_capacity);
+    assert(program->recording && pending->command.record.id == 0);
     struct orr__program_node *node = &program->nodes[index];
     *node = *like;
     node->program = program;

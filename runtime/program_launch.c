@@ -125,6 +125,7 @@ static struct orr__pending *take_node(struct orr_program *program, uint32_t inde
                                                      recorded->record.name, recorded->access_count);
     if (!pending)
         return NULL;
+    assert(pending->capacity >= recorded->access_count && index < program->node_count);
     struct orr_command *command = &pending->command;
     command->record = recorded->record;
     command->record.host = runtime->host;
@@ -233,6 +234,7 @@ static enum orr_status submit_nodes(struct orr_program *program) {
                                                : submit_alone(program, launch->next);
         if (status != ORR_OK)
             return status;
+        assert(node->group_first == launch->next && node->group_count > 0);
         launch->next += node->group_count;
     }
     return ORR_OK;
@@ -242,6 +244,7 @@ static enum orr_status submit_nodes(struct orr_program *program) {
 static enum orr_status end_launch(struct orr_program *program) {
     struct orr__program_launch *launch = &program->launch;
     uint32_t count = 0;
+    assert(launch->open && launch->next == program->node_count);
     for (size_t i = 0; i < program->lane_count; i++)
         if (program->lanes[i].stream != launch->stream)
             program->scratch[count++] = program->points[program->lanes[i].last];

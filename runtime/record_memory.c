@@ -49,6 +49,8 @@ static struct orr_record_memory *store_of(struct orr_record_writer *writer) {
 static size_t used_words(const struct orr_record_memory *store, const struct chunk *chunk) {
     if (chunk != store->last || store->scratching)
         return chunk->used;
+    assert(store->sink.writer.cursor >= chunk->words &&
+           store->sink.writer.cursor <= chunk->words + chunk->capacity);
     return (size_t)(store->sink.writer.cursor - chunk->words);
 }
 
@@ -149,6 +151,8 @@ const struct orr_record *orr_record_memory_next(const struct orr_record_memory *
     if (!chunk)
         return NULL;
     const struct orr_record *record = (const void *)(chunk->words + cursor->word);
+    assert(record->kind > 0 && record->kind < ORR_RECORD_KIND_COUNT);
+    assert(record->words > 0 && record->words <= used_words(store, chunk) - cursor->word);
     *cursor = (struct orr_record_cursor){.chunk = chunk, .word = cursor->word + record->words};
     return record;
 }

@@ -37,6 +37,7 @@ enum orr_status orr_shape_check(const struct orr_shape *shape, size_t element_si
 }
 
 int64_t orr_shape_count(const struct orr_shape *shape) {
+    assert(shape->rank >= 0 && shape->rank <= ORR_RANK_MAX);
     int64_t count = 1;
     for (int i = 0; i < shape->rank; i++)
         count *= shape->dims[i];

@@ -197,6 +197,7 @@ void orr__strided_merge(struct orr__strided *array) {
 
 int64_t orr__strided_seek(const struct orr__strided *array, int64_t index, int64_t *out_at) {
     int64_t offset = 0;
+    assert(index >= 0 && array->rank <= ORR_RANK_MAX);
     for (int i = array->rank - 1; i >= 0; i--) {
         out_at[i] = index % array->dims[i];
         index /= array->dims[i];

@@ -218,6 +218,7 @@ static void run_empty(const struct orr__gemm *gemm) {
 
 enum orr_status orr__gemm_run(const struct orr_operator *op, const struct orr__gemm *gemm,
                               const struct orr_memory *memory, struct orr_error *error) {
+    assert(gemm->m >= 0 && gemm->n >= 0 && gemm->k >= 0);
     assert(gemm->n <= INT32_MAX && gemm->k <= INT32_MAX);
     assert(!gemm->transpose_a || gemm->m <= INT32_MAX);
     if (gemm->m == 0 || gemm->n == 0)

@@ -159,6 +159,9 @@ static void run_block(const struct machine *machine, const struct orr_tensor_vie
     for (int i = 0; i < machine->stage_count; i++) {
         const struct orr__stage *stage = &machine->stages[i];
         const struct orr__pointwise *kernels = orr__pointwise_of(stage->op);
+        assert(kernels && stage->inputs[0] >= 0 && stage->inputs[1] >= 0);
+        assert(stage->inputs[0] < machine->operand_count + i &&
+               stage->inputs[1] < machine->operand_count + i); /* earlier slots only */
         struct orr__block block = {.a = slots[stage->inputs[0]],
                                    .b = slots[stage->inputs[1]],
                                    .out = machine->results[i],
@@ -169,6 +172,7 @@ static void run_block(const struct machine *machine, const struct orr_tensor_vie
         orr__kernel kernel = machine->compute == ORR_DTYPE_F32   ? kernels->f32
                              : machine->compute == ORR_DTYPE_F64 ? kernels->f64
                                                                  : kernels->i64;
+        assert(kernel); /* infer has asked for the dtypes that there are kernels for */
         kernel(&block);
         bool rounds_anyway = i == machine->stage_count - 1 && machine->dtype != ORR_DTYPE_I32;
         if (!rounds_anyway)
