@@ -1,7 +1,9 @@
 #include "cli/junit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "trace/output.h"
 
@@ -82,9 +84,28 @@ void orr_junit_detail(struct orr_junit *junit, const char *text) {
     add_text(junit, "\n");
 }
 
+enum orr_status orr_junit_check(const char *path, struct orr_error *error) {
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
+        return ORR_OK;
+    char head[512] = "";
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return orr_error_set(error, ORR_IO, "%s: %s", path, strerror(errno));
+    head[fread(head, 1, sizeof head - 1, file)] = '\0';
+    fclose(file);
+    if (strncmp(head, "<?xml", 5) == 0 && strstr(head, "<testsuite"))
+        return ORR_OK;
+    return orr_error_set(error, ORR_IO, "%s: it exists, and is no JUnit XML; it is not replaced",
+                         path);
+}
+
 enum orr_status orr_junit_write(struct orr_junit *junit, const char *path,
                                 struct orr_error *error) {
     end_case(junit);
+    enum orr_status checked = orr_junit_check(path, error);
+    if (checked != ORR_OK)
+        return checked;
     if (junit->failed)
         return orr_error_set(error, ORR_NO_MEMORY, "out of host memory for %s", path);
     struct orr_output *output;

@@ -34,6 +34,10 @@ void orr_junit_case(struct orr_junit *junit, const char *suite, const char *name
 /* Adds a line to the text of the last case's failure. */
 void orr_junit_detail(struct orr_junit *junit, const char *text);
 
+/* May a report go to `path`? Not over a file with something else in it: ORR_IO. To be asked before
+ * the cases run; writing asks again. */
+enum orr_status orr_junit_check(const char *path, struct orr_error *error) ORR_MUST_CHECK;
+
 /* Writes the file; it appears when it is whole. ORR_IO, ORR_NO_MEMORY. */
 enum orr_status orr_junit_write(struct orr_junit *junit, const char *path,
                                 struct orr_error *error) ORR_MUST_CHECK;

@@ -2,6 +2,7 @@
 
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/notices.h"
 #include "cli/session.h"
 
 static const char usage[] =
@@ -80,6 +81,8 @@ enum orr_exit orr_cli_run(const struct orr_cli *cli, int argc, char **argv) {
         print_summary(cli, &options, &result);
     if (exit == ORR_EXIT_OK || exit == ORR_EXIT_NO) {
         print_verdicts(cli, &result);
+        if (result.ran && options.output)
+            orr_notices_print(cli, options.output);
     } else {
         (void)orr_cli_fail(cli, &error);
     }

@@ -114,18 +114,29 @@ static bool is_trace(const char *path) {
             header[71]) == ORR_TRACE_APPLICATION_ID;
 }
 
+/* Is no other process writing to this trace? One that can't be asked counts as written to. */
+static bool is_at_rest(const char *path) {
+    sqlite3 *database = NULL;
+    bool free = sqlite3_open_v2(path, &database, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+                sqlite3_busy_timeout(database, 0) == SQLITE_OK &&
+                sqlite3_exec(database, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+    sqlite3_close(database); /* rolls back */
+    return free;
+}
+
 /* An earlier trace of that name steps aside until it is clear that this run leaves one: a typo in
- * an argument must not cost it. A run that is killed leaves both. */
+ * an argument must not cost it. A run that is killed leaves both. A trace that another run is
+ * writing stays (the sink then refuses it), and so does whatever has the name to step aside to. */
 static void set_aside(struct session *session) {
     const char *output = session->options->output;
     struct stat about;
     size_t length = strlen(output);
     if (lstat(output, &about) != 0 || !S_ISREG(about.st_mode) || !is_trace(output) ||
-        length + sizeof SET_ASIDE > sizeof session->previous)
+        length + sizeof SET_ASIDE > sizeof session->previous || !is_at_rest(output))
         return;
     memcpy(session->previous, output, length);
     memcpy(session->previous + length, SET_ASIDE, sizeof SET_ASIDE);
-    if (rename(output, session->previous) != 0)
+    if (lstat(session->previous, &about) == 0 || rename(output, session->previous) != 0)
         session->previous[0] = '\0'; /* it is replaced in place then */
 }
 

@@ -268,7 +268,7 @@ enum orr_exit orr_cli_test(const struct orr_cli *cli, int argc, char **argv) {
     struct paths paths = {0};
     struct orr_error error = {0};
     struct orr_junit junit = {.memory = cli->memory};
-    enum orr_status status = ORR_OK;
+    enum orr_status status = junit_path ? orr_junit_check(junit_path, &error) : ORR_OK;
     for (int i = 0; i < words.count && status == ORR_OK; i++)
         status = find_scenarios(&paths, words.items[i], cli->memory, &error);
     if (status != ORR_OK)

@@ -73,10 +73,6 @@ EXPECTED_FAILURES = {
         "only arrays are compared, and both are empty",
     "a bad path in expect.analysis names its line":
         "the message has no place",
-    "a file named like a set-aside trace survives":
-        "PATH.previous is overwritten and removed, whoever wrote it",
-    "--junit replaces only what it wrote":
-        "any file is overwritten",
     "a device wait observes all streams of its device (analyze and v_timing agree)":
         "a wait that saw a record or wait last, in a stream without work, is dropped by analyze",
     "a member of a collective waits for its own stream only (analyze and v_timing agree)":
@@ -667,6 +663,48 @@ def earlier_trace(folder):
     names = rows(folder, "SELECT name FROM cmd WHERE kind = 'kernel'")
     left = sorted(n for n in os.listdir(folder) if n.startswith("run.db"))
     return None if names == [("first",)] and left == ["run.db"] else f"{names} {left}"
+
+
+@case("a second run on one path is refused, and the first goes on")
+def two_writers(folder):
+    scenario(folder, 'print("earlier")')
+    pathlib.Path(folder, "long.lua").write_text(
+        STREAM + 'for _ = 1, 100000000 do s:kernel{ name = "k", writes = {a}, ns = 10 } end')
+    with subprocess.Popen([ORRERY, "run", "long.lua"], cwd=folder, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as process:
+        until = time.monotonic() + SECONDS
+        while not os.path.exists(f"{folder}/run.db-journal") and time.monotonic() < until:
+            time.sleep(0.01)
+        second = scenario(folder, 'print("second")')
+        process.send_signal(signal.SIGKILL)
+    if second.problem() or second.code != 4 or "another process" not in second.err:
+        return second.problem() or f"exit code {second.code}: {second.err.strip()}"
+    run = Run(["analyze", "run.db", "--json"], folder)
+    return run.problem() or (None if run.code == 0 and '"running"' in run.out else run.err.strip())
+
+
+@case("a run says its findings and its poison")
+def notices(folder):
+    run = scenario(folder, STREAM + """
+s:kernel{ name = "consume", reads = {a}, writes = {b}, ns = 10 }
+s:wait(orrery.event("never"))
+d:sync()""")
+    wanted = ["warning: case.lua:7: stream 'compute' of device 0 waits for event 'never', which was "
+              "never recorded: the wait does nothing",
+              "warning: 1 command was poisoned; first: #4 consume at case.lua:6 (it raced, or read "
+              "bytes that nobody had written)"]
+    if run.problem() or run.code != 0:
+        return run.problem() or f"exit code {run.code}"
+    return None if run.err.splitlines() == wanted else run.err.strip()
+
+
+@case("a run prints at most ten findings")
+def ten_notices(folder):
+    run = scenario(folder, STREAM + 'for _ = 1, 13 do s:wait(orrery.event("never")) end d:sync()')
+    lines = run.err.splitlines()
+    if run.problem() or len(lines) != 11 or lines[-1] != "... and 3 more findings":
+        return run.problem() or run.err.strip()
+    return None
 
 
 @case("what is killed at any moment leaves a readable trace")
