@@ -109,10 +109,9 @@ struct orr__stream {
     bool owns_cause;
 };
 
-enum { ORR__STREAM_HOT_BYTES = 2 * ORR_LINE_BYTES };
-static_assert(offsetof(struct orr__stream, waiters_first) == ORR__STREAM_HOT_BYTES &&
-                  sizeof(struct orr__sim_command) == ORR_LINE_BYTES,
-              "what every command touches is counted in cache lines");
+/* What every command touches of its stream. */
+enum { ORR__STREAM_HOT_BYTES = offsetof(struct orr__stream, waiters_first) };
+static_assert(sizeof(struct orr__sim_command) == ORR_LINE_BYTES, "a slot is one cache line");
 
 struct orr__device {
     const struct orr_device_spec *spec; /* shared by devices that are equal */
