@@ -491,7 +491,9 @@ static int64_t ready_for(const struct orr_events *events, const struct orr_event
     return max_time(ready, min_time(wait_ns, op->start_ns));
 }
 
-/* The member that arrived last: largest start; if they started together, largest ready time. */
+/* The member that arrived last: largest start; if they started together, largest ready time. It
+ * binds the critical path, but is no d of the others: a member starts when it arrives itself, and
+ * waits for the others inside. A source whose members start later says so with a ready time. */
 static void find_last_members(struct orr_events *events) {
     for (size_t c = 0; c < events->collective_count; c++) {
         events->collectives[c].last = ORR_EVENTS_NONE;
@@ -518,28 +520,6 @@ static void find_last_members(struct orr_events *events) {
                      (here == there && compare_ops(events, (uint32_t)i, collective->last) < 0);
         if (later) {
             collective->last = (uint32_t)i;
-        }
-    }
-}
-
-/* Members that start together when the last one is ready wait for it: a dependency on another
- * device. */
-static void wait_for_last_members(struct orr_events *events) {
-    for (size_t i = 0; i < events->op_count; i++) {
-        struct orr_events_op *op = &events->ops[i];
-        if (op->collective == ORR_EVENTS_NONE || !orr_events_linked(op)) {
-            continue;
-        }
-        uint32_t index = events->collectives[op->collective].last;
-        const struct orr_events_op *last = &events->ops[index];
-        if (index == i || last->start_ns != op->start_ns || !orr_events_linked(last)) {
-            continue;
-        }
-        int64_t arrival = ready_for(events, last, last->wait_ns);
-        if (arrival > ready_for(events, op, op->wait_ns)) {
-            op->wait_ns = arrival;
-            op->wait_op = index;
-            op->wait_call = ORR_EVENTS_NONE;
         }
     }
 }
@@ -607,7 +587,6 @@ enum orr_status orr_events_prepare(struct orr_events *events, struct orr_error *
                              events->op_count, events->call_count);
     }
     find_last_members(events);
-    wait_for_last_members(events);
     check_ready_times(events);
     return ORR_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/operator_set.h"
@@ -654,21 +655,31 @@ static enum orr_status add_dependencies(struct builder *b) {
 /* ------------------------------------------------------------------------------------------------
  * Host waits */
 
-/* What a sync record waited for: the op it observed, or for a device sync the whole device. */
+/* The device that a device wait was for. The command that it saw last is not always on it: an
+ * allocation waits for all devices. */
+static uint32_t waited_device(const struct orr_timeline *t, const struct orr_timeline_sync *sync,
+                              uint32_t command) {
+    static const char prefix[] = "device ";
+    if (strncmp(sync->target, prefix, sizeof prefix - 1) == 0) {
+        return device_find(t, (uint32_t)strtoul(sync->target + sizeof prefix - 1, NULL, 10));
+    }
+    return command == ORR_EVENTS_NONE ? ORR_EVENTS_NONE
+                                      : device_find(t, t->commands[command].device);
+}
+
+/* What a sync record waited for: the op it observed, or for a device sync the whole device, even if
+ * the command that it saw last is in a stream without ops. */
 static void set_target(const struct builder *b, const struct orr_timeline_sync *sync,
                        struct orr_events_sync *item) {
     uint32_t command = command_index(b->timeline, sync->cmd);
-    uint32_t op = command == ORR_EVENTS_NONE ? ORR_EVENTS_NONE : b->op_before[command];
-    if (op == ORR_EVENTS_NONE) {
-        return;
+    bool device = sync->kind == ORR_SYNC_DEVICE;
+    uint32_t target = device                       ? waited_device(b->timeline, sync, command)
+                      : command == ORR_EVENTS_NONE ? ORR_EVENTS_NONE
+                                                   : b->op_before[command];
+    if (target != ORR_EVENTS_NONE) {
+        item->kind = device ? ORR_SYNC_TARGET_DEVICE : ORR_SYNC_TARGET_OP;
+        item->target = target;
     }
-    if (sync->kind == ORR_SYNC_DEVICE) {
-        item->kind = ORR_SYNC_TARGET_DEVICE;
-        item->target = b->events->streams[b->events->ops[op].stream].device;
-        return;
-    }
-    item->kind = ORR_SYNC_TARGET_OP;
-    item->target = op;
 }
 
 static enum orr_status add_syncs(struct builder *b) {

@@ -385,6 +385,34 @@ static void a_device_sync_observes_all_streams_of_its_device(void **state) {
     finish(&f, &a);
 }
 
+static void a_device_sync_may_see_last_a_command_that_is_no_work(void **state) {
+    (void)state;
+    struct fixture f;
+    start(&f);
+    kernel(&f, 0, "a", 0, 10, 20, 100);
+    kernel(&f, 1, "elsewhere", 10, 20, 40, 150);
+    uint64_t mark = command(&f, ORR_COMMAND_HOSTFN, 2, "f", 20, 30, 100, 105);
+    fixture_sync(&f, 0, ORR_SYNC_DEVICE, 50, 210, mark);
+    struct orr_analysis *a = analyze(&f);
+    assert_int_equal(a->split.sync_ops, 1);
+    assert_int_equal(a->split.sync_ns, 210 - 100);
+    finish(&f, &a);
+}
+
+/* As an allocation does that waits for the streams of all devices. */
+static void a_device_sync_is_for_its_target_whatever_it_saw_last(void **state) {
+    (void)state;
+    struct fixture f;
+    start(&f);
+    kernel(&f, 0, "a", 0, 10, 20, 100);
+    uint64_t last = kernel(&f, 1, "elsewhere", 10, 20, 40, 150);
+    fixture_sync(&f, 0, ORR_SYNC_DEVICE, 50, 210, last)->target = "device 0";
+    struct orr_analysis *a = analyze(&f);
+    assert_int_equal(a->split.sync_ops, 1);
+    assert_int_equal(a->split.sync_ns, 210 - 100);
+    finish(&f, &a);
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Devices */
 
@@ -731,17 +759,33 @@ static void run_all_reduce(struct fixture *f) {
     fixture_edge(f, a, b, ORR_EDGE_COLLECTIVE);
 }
 
-static void waiting_for_the_last_member_is_dep_wait_of_the_first(void **state) {
+static void a_member_waits_for_its_own_stream_only(void **state) {
     (void)state;
     struct fixture f;
     start(&f);
     run_all_reduce(&f);
     struct orr_analysis *a = analyze(&f);
+    check_parts(a, 3, 10, 370, 0, 600, 2000);
+    check_parts(a, 4, 10, 960, 0, 0, 2000);
+    assert_int_equal(a->devices[0].times.classes[ORR_CLASS_DEP_WAIT], 0);
+    assert_int_equal(a->devices[0].times.classes[ORR_CLASS_DISPATCH], 600);
+    assert_int_equal(a->split.dep_violations, 0);
+    /* The path leads through the slow device all the same. */
+    assert_int_equal(a->path.kinds[ORR_PATH_COMM], 2000);
+    assert_int_equal(a->path.kinds[ORR_PATH_COMPUTE], 970);
+    finish(&f, &a);
+}
+
+static void a_member_that_starts_with_the_last_one_says_so_with_its_ready_time(void **state) {
+    (void)state;
+    struct fixture f;
+    start(&f);
+    run_all_reduce(&f);
+    fixture_row(&f, 3)->ready_ns = 1000;
+    struct orr_analysis *a = analyze(&f);
     check_parts(a, 3, 10, 370, 600, 0, 2000);
     assert_int_equal(a->devices[0].times.classes[ORR_CLASS_DEP_WAIT], 600);
     assert_int_equal(a->devices[1].times.classes[ORR_CLASS_DEP_WAIT], 0);
-    assert_int_equal(a->split.dep_violations, 0);
-    /* The path leads through the slow device. */
     assert_int_equal(a->path.kinds[ORR_PATH_COMM], 2000);
     assert_int_equal(a->path.kinds[ORR_PATH_COMPUTE], 970);
     finish(&f, &a);
@@ -939,6 +983,8 @@ int main(void) {
         cmocka_unit_test(calls_of_one_host_with_equal_stamps_stay_apart_without_a_graph),
         cmocka_unit_test(a_wait_of_the_host_is_synchronisation_from_the_end_of_the_op),
         cmocka_unit_test(a_device_sync_observes_all_streams_of_its_device),
+        cmocka_unit_test(a_device_sync_may_see_last_a_command_that_is_no_work),
+        cmocka_unit_test(a_device_sync_is_for_its_target_whatever_it_saw_last),
         cmocka_unit_test(the_window_of_all_devices_is_one_and_conserved),
         cmocka_unit_test(communication_beside_computation_is_overlap_not_exposed),
         cmocka_unit_test(a_long_unexplained_wait_is_unknown_never_host),
@@ -953,7 +999,8 @@ int main(void) {
         cmocka_unit_test(fusing_halves_the_elementwise_share),
         cmocka_unit_test(a_layer_of_8_rows_is_bound_by_reading_its_weight),
         cmocka_unit_test(the_four_intervals_of_a_command_are_reported_apart),
-        cmocka_unit_test(waiting_for_the_last_member_is_dep_wait_of_the_first),
+        cmocka_unit_test(a_member_waits_for_its_own_stream_only),
+        cmocka_unit_test(a_member_that_starts_with_the_last_one_says_so_with_its_ready_time),
         cmocka_unit_test(members_that_start_apart_wait_inside_the_collective),
         cmocka_unit_test(bus_bandwidth_counts_what_the_links_carry),
         cmocka_unit_test(peak_memory_is_the_largest_sum_of_live_buffers),

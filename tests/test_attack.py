@@ -73,10 +73,6 @@ EXPECTED_FAILURES = {
         "only arrays are compared, and both are empty",
     "a bad path in expect.analysis names its line":
         "the message has no place",
-    "a device wait observes all streams of its device (analyze and v_timing agree)":
-        "a wait that saw a record or wait last, in a stream without work, is dropped by analyze",
-    "a member of a collective waits for its own stream only (analyze and v_timing agree)":
-        "analyze lets members that start together wait for each other's predecessors",
 }
 
 
