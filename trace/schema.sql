@@ -236,7 +236,8 @@ CREATE VIEW op AS SELECT
     (SELECT text FROM text WHERE id = r.kind) AS kind,   -- gemm, pointwise, reduce, ...
     (SELECT text FROM text WHERE id = r.site) AS site,   -- file:line, innermost frame outside the
                                                          -- library
-    flops,           -- floating-point operations, a fused multiply-add counts as two
+    flops,           -- floating-point operations, a fused multiply-add counts as two. This and the
+                     -- bytes are the share of the first device of its mesh, not the sum over all
     bytes_read,      -- streamed operands, each read once
     bytes_written,   -- results, each written once
     CASE dtype WHEN 0 THEN 'f64' WHEN 1 THEN 'f32' WHEN 2 THEN 'f16' WHEN 3 THEN 'bf16'
@@ -271,7 +272,7 @@ CREATE VIEW cmd AS SELECT
     ready_ns,     -- everything it waited for was done
     start_ns,     -- on the device
     finish_ns,
-    flops,        -- as in op, of this command alone
+    flops,        -- as in op, of this command alone: its own device's share
     bytes_read,
     bytes_written,
     CASE code >> 24 WHEN 1 THEN 'f64' WHEN 2 THEN 'f32' WHEN 3 THEN 'f16' WHEN 4 THEN 'bf16'
