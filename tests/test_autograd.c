@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/loss_scale.h"
 #include "runtime/operators/gemm.h"
 #include "runtime/region.h"
 #include "sim/sim.h"
@@ -314,6 +315,54 @@ static void partial_sums_stay_partial_until_one_is_whole(void **state) {
     fixture_close(&f);
 }
 
+/* A whole scaled step in C: the factor is too large at first, then the gradients are those of the
+ * plain loss. */
+static void a_loss_scale_backs_off_until_gradients_are_finite(void **state) {
+    (void)state;
+    struct fixture f;
+    double x[8], got[8] = {0}, bad = 1;
+    fixture_open(&f, orr_sim_open, 1);
+    for (int i = 0; i < 8; i++) {
+        x[i] = 0.25 * (i + 1);
+    }
+    struct orr_tensor *w = upload(&f, ORR_DTYPE_F16, dims(1, 8, 0, 0, 0), x, NULL);
+    struct orr_loss_scale scale = orr_loss_scale_default();
+    for (int step = 0; bad > 0; step++) {
+        struct orr_gradient_tape *tape;
+        struct orr_tensor *grad;
+        must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+        must(&f, orr_gradient_tape_watch(tape, w));
+        struct orr_tensor *loss = then(&f, "sum", apply(&f, "mul", w, w), NULL);
+        struct orr_gradient_seed seed = {.tensor = loss, .value = scale.factor};
+        must(&f, orr_gradient_from(tape, &seed, 1, &w, 1, &grad));
+        struct orr_tensor *count = apply(&f, "count_nonfinite", grad, NULL);
+        download(&f, count, &bad);
+        double factor = scale.factor;
+        assert_int_equal(orr_loss_scale_update(&scale, bad), bad == 0);
+        struct op unscale = op_of("scale");
+        at(&unscale, "alpha")->real = 1 / factor;
+        struct orr_tensor *plain = run(&f, &unscale, &grad, 1);
+        download(&f, plain, got);
+        struct orr_tensor *gone[] = {loss, grad, count, plain};
+        for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+            orr_tensor_destroy(&gone[i]);
+        }
+        orr_gradient_tape_destroy(&tape);
+        assert_true(step < 5);
+    }
+    assert_true(scale.left_out == 3 && scale.factor == 8192); /* 2 * 2 * 16384 is none in f16 */
+    for (int i = 0; i < 8; i++) {
+        assert_true(near_f64(got[i], 2 * x[i], 1e-3));
+    }
+    scale.interval = 3;
+    for (int i = 0; i < 5; i++) {
+        assert_true(orr_loss_scale_update(&scale, 0));
+    }
+    assert_true(scale.factor == 32768); /* one of the loop and five: twice three */
+    orr_tensor_destroy(&w);
+    fixture_close(&f);
+}
+
 /* --- hosts --- */
 
 static size_t kernels(const struct fixture *f) {
@@ -590,6 +639,7 @@ int main(void) {
         cmocka_unit_test(intermediates_seeds_and_unrelated_tensors_have_gradients_too),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(partial_sums_stay_partial_until_one_is_whole),
+        cmocka_unit_test(a_loss_scale_backs_off_until_gradients_are_finite),
         cmocka_unit_test(a_blocked_gradient_goes_on_where_it_was),
         cmocka_unit_test(a_captured_step_replays_the_same_gradients),
         cmocka_unit_test(a_compiled_function_is_not_called_while_a_tape_records),

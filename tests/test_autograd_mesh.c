@@ -508,6 +508,67 @@ static void a_fused_dropout_over_shards_has_the_mask_of_the_whole(void **state) 
     assert_values(values[1], values[0], 48);
 }
 
+/* --- a step with its reductions in a region --- */
+
+/* tanh(x w1) w2 on a batch over two devices, both weights' gradients reduced. */
+static enum orr_status reduced_step(void *context, struct orr_tensor *const *inputs, int count,
+                                    struct orr_tensor **outputs, int max, int *out_count) {
+    struct fixture *f = context;
+    struct orr_layout whole = place(orr_mesh_default(f->runtime), "R", NULL);
+    struct orr_gradient_tape *tape;
+    assert_true(count == 3 && max >= 2);
+    must(f, orr_gradient_tape_begin(f->runtime, &tape));
+    must(f, orr_gradient_tape_watch(tape, inputs[1]));
+    must(f, orr_gradient_tape_watch(tape, inputs[2]));
+    struct orr_tensor *h = then(f, "tanh", apply(f, "matmul", inputs[0], inputs[1]), NULL);
+    struct orr_tensor *loss = then(f, "mean", apply(f, "matmul", h, inputs[2]), NULL);
+    must(f, orr_gradient(tape, loss, &inputs[1], 2, outputs));
+    for (int i = 0; i < 2; i++) {
+        outputs[i] = then(f, "neg", moved(f, outputs[i], &whole), NULL);
+    }
+    *out_count = 2;
+    orr_tensor_destroy(&h);
+    orr_tensor_destroy(&loss);
+    orr_gradient_tape_destroy(&tape);
+    return ORR_OK;
+}
+
+static void a_region_may_hold_a_step_with_its_reductions(void **state) {
+    (void)state;
+    double wanted[2][VALUES_MAX], got[VALUES_MAX];
+    for (int kind = 0; kind < 4; kind++) { /* one device; two: eager, fused, captured */
+        struct fixture f;
+        struct orr_compiled *compiled;
+        fixture_open(&f, orr_sim_open, kind == 0 ? 1 : 2);
+        struct orr_mesh *mesh = orr_mesh_default(f.runtime);
+        struct orr_tensor *inputs[3] = {
+            placed(&f, mesh, dims(2, 4, 6, 0, 0), kind == 0 ? "R" : "S(0)", 1),
+            placed(&f, mesh, dims(2, 6, 8, 0, 0), "R", 2),
+            placed(&f, mesh, dims(2, 8, 2, 0, 0), "R", 3)};
+        must(&f,
+             orr_compiled_create(f.runtime, "step", kind < 2 ? ORR_FUSION_OFF : ORR_FUSION_EPILOGUE,
+                                 kind == 3, &compiled));
+        for (int call = 0; call < 3; call++) {
+            struct orr_tensor *outputs[2];
+            int count;
+            must(&f, orr_compiled_call(compiled, inputs, 3, reduced_step, &f, outputs, 2, &count));
+            for (int i = 0; i < 2; i++) {
+                assert_layout(outputs[i], "R");
+                download(&f, outputs[i], kind == 0 ? wanted[i] : got);
+                if (kind > 0) {
+                    assert_values(got, wanted[i], i == 0 ? 48 : 16);
+                }
+                orr_tensor_destroy(&outputs[i]);
+            }
+        }
+        for (int i = 0; i < 3; i++) {
+            orr_tensor_destroy(&inputs[i]);
+        }
+        orr_compiled_destroy(&compiled);
+        fixture_close(&f);
+    }
+}
+
 int main(void) {
     orr_gemm_single_thread();
     const struct CMUnitTest tests[] = {
@@ -519,6 +580,7 @@ int main(void) {
         cmocka_unit_test(uneven_batches_weigh_rows_alike),
         cmocka_unit_test(masks_and_positions_are_those_of_the_whole),
         cmocka_unit_test(a_fused_dropout_over_shards_has_the_mask_of_the_whole),
+        cmocka_unit_test(a_region_may_hold_a_step_with_its_reductions),
     };
     return cmocka_run_group_tests_name("autograd mesh", tests, NULL, NULL);
 }

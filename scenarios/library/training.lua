@@ -183,8 +183,8 @@ function training.scaler(options)
             self.scale, self.good, self.skipped = self.scale * o.backoff, 0, self.skipped + 1
         else
             self.good = self.good + 1
-            if self.good % o.interval == 0 then
-                self.scale = self.scale * o.growth
+            if self.good == o.interval then
+                self.scale, self.good = self.scale * o.growth, 0
             end
         end
         return bad == 0
