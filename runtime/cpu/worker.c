@@ -527,10 +527,12 @@ void orr__cpu_pool_stop(struct cpu_backend *backend) {
         pthread_cond_signal(&pool->sleepers->wake);
     }
     pthread_mutex_unlock(&pool->lock);
+    /* One that still runs may wake another, so none goes before all have ended. */
+    for (const struct cpu_worker *worker = backend->workers; worker; worker = worker->next)
+        pthread_join(worker->thread, NULL);
     while (backend->workers) {
         struct cpu_worker *worker = backend->workers;
         backend->workers = worker->next;
-        pthread_join(worker->thread, NULL);
         pthread_cond_destroy(&worker->wake);
         orr__cpu_free(backend->memory, worker);
     }
