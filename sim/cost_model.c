@@ -30,16 +30,25 @@ static uint64_t fixed(int64_t ns) {
     return (uint64_t)ns << ORR__WORK_BITS;
 }
 
-/* part / whole as a share, rounded up so that a command that needs all of a resource says so. */
+/* A stated service time; more than can be simulated is cut. */
+static uint64_t stated(int64_t ns) {
+    int64_t most_ns = INT64_MAX >> ORR__WORK_BITS;
+    return fixed(ns < most_ns ? ns : most_ns);
+}
+
+/* part / whole as a share, at most all of it, rounded up so that a command that needs all of a
+ * resource says so. */
 static uint32_t share(uint64_t part, uint64_t whole) {
-    if (!whole) {
+    if (!part || !whole) {
         return 0;
     }
-    return (uint32_t)((((wide)part << ORR__WORK_BITS) + whole - 1) / whole);
+    return part >= whole ? (uint32_t)ORR__WORK_NS
+                         : (uint32_t)((((wide)part << ORR__WORK_BITS) + whole - 1) / whole);
 }
 
 struct orr__work orr__kernel_work(const struct orr_device_spec *spec, enum orr_unit unit,
-                                  enum orr_dtype dtype, uint64_t flops, uint64_t bytes) {
+                                  enum orr_dtype dtype, uint64_t flops, uint64_t bytes,
+                                  int64_t service_ns) {
     enum orr_dtype peak_dtype = dtype < ORR_DTYPE_COUNT ? dtype : ORR_DTYPE_F32;
     const struct orr_curve *curve =
         unit == ORR_UNIT_MATRIX ? &spec->matrix_efficiency : &spec->vector_efficiency;
@@ -48,11 +57,10 @@ struct orr__work orr__kernel_work(const struct orr_device_spec *spec, enum orr_u
     uint64_t memory =
         work_of(bytes, spec->bandwidth, orr_curve_at(&spec->memory_efficiency, bytes));
     uint64_t longest = compute > memory ? compute : memory;
+    uint64_t whole =
+        service_ns >= 0 ? stated(service_ns) : clamp((wide)longest + fixed(spec->kernel_fixed_ns));
     return (struct orr__work){
-        .work = clamp((wide)longest + fixed(spec->kernel_fixed_ns)),
-        .sm = share(compute, longest),
-        .bandwidth = share(memory, longest),
-    };
+        .work = whole, .sm = share(compute, whole), .bandwidth = share(memory, whole)};
 }
 
 struct orr__work orr__copy_work(const struct orr_device_spec *spec, enum orr__route route,
@@ -61,7 +69,7 @@ struct orr__work orr__copy_work(const struct orr_device_spec *spec, enum orr__ro
     int64_t latency_ns = 0;
     switch (route) {
     case ORR__ROUTE_LOCAL:
-        return orr__kernel_work(spec, ORR_UNIT_VECTOR, ORR_DTYPE_NONE, 0, 2 * bytes);
+        return orr__kernel_work(spec, ORR_UNIT_VECTOR, ORR_DTYPE_NONE, 0, 2 * bytes, -1);
     case ORR__ROUTE_HOST:
         rate = spec->host_bandwidth ? spec->host_bandwidth : spec->bandwidth;
         latency_ns = spec->host_latency_ns;
@@ -78,10 +86,8 @@ struct orr__work orr__copy_work(const struct orr_device_spec *spec, enum orr__ro
     uint64_t transfer = work_of(bytes, rate, ORR_PPM);
     /* The copy engine reads or writes this device's memory at the link's pace. */
     uint64_t memory = work_of(bytes, spec->bandwidth, ORR_PPM);
-    return (struct orr__work){
-        .work = clamp((wide)transfer + fixed(latency_ns)),
-        .bandwidth = share(memory < transfer ? memory : transfer, transfer),
-    };
+    uint64_t whole = clamp((wide)transfer + fixed(latency_ns));
+    return (struct orr__work){.work = whole, .bandwidth = share(memory, whole)};
 }
 
 struct orr__work orr__collective_work(const struct orr_device_spec *spec,
@@ -93,9 +99,10 @@ struct orr__work orr__collective_work(const struct orr_device_spec *spec,
     uint64_t transfer = work_of(clamp(bytes), link ? link : spec->bandwidth, ORR_PPM);
     uint64_t memory = work_of(clamp(2 * bytes), spec->bandwidth, ORR_PPM);
     wide latency = (wide)fixed(hop_ns) * traffic.hops;
+    uint64_t whole = clamp(latency + transfer + fixed(spec->kernel_fixed_ns));
     return (struct orr__work){
-        .work = clamp(latency + transfer + fixed(spec->kernel_fixed_ns)),
+        .work = whole,
         .sm = (uint32_t)(((uint64_t)spec->collective_sm_ppm << ORR__WORK_BITS) / ORR_PPM),
-        .bandwidth = share(memory < transfer ? memory : transfer, transfer),
+        .bandwidth = share(memory, whole),
     };
 }

@@ -101,15 +101,18 @@ static void begin_uses(struct orr__sim *sim, struct orr__stream *stream, int64_t
     }
 }
 
-/* Work of the head, with what rounding left over from the command right before it. */
-static uint64_t work_with_carry(const struct orr__stream *stream, uint64_t work, int64_t start_ns) {
-    if (stream->retired == 0 || start_ns != stream->tail_ns) {
-        return work;
+/* Sets what the head has to do: its work and what rounding left over from the command right before
+ * it. What takes no time, or less than its predecessor was rounded up by, hands that on. */
+static void take_over(struct orr__stream *stream, uint64_t work, int64_t start_ns) {
+    bool follows = stream->retired > 0 && start_ns == stream->tail_ns;
+    int64_t carry = follows ? stream->carry : 0;
+    stream->rem = 0;
+    stream->owed = 0;
+    if (work == 0 || (carry < 0 && work < (uint64_t)-carry)) {
+        stream->owed = (int64_t)work + carry;
+    } else {
+        stream->rem = (int64_t)(work + (uint64_t)carry);
     }
-    if (stream->carry < 0 && work < (uint64_t)-stream->carry) {
-        return 0;
-    }
-    return work + (uint64_t)stream->carry;
 }
 
 /* The command will be written when it ends, and the next slot read: by then they are here. */
@@ -153,17 +156,15 @@ static void try_head(struct orr__sim *sim, struct orr__stream *stream) {
         orr__group_arrive(sim, stream, start_ns);
         return;
     }
-    stream->rem = head->work.work ? work_with_carry(stream, head->work.work, start_ns) : 0;
+    take_over(stream, head->work.work, start_ns);
     if (stream->rem == 0 && start_ns == sim->now_ns && !(head->bits & ORR__SLOT_ACCESSES)) {
-        if (head->work.work != 0 || start_ns != stream->tail_ns) {
-            stream->carry = 0;
-        }
+        stream->carry = stream->owed;
         orr__finish_head(sim, stream, start_ns);
         return;
     }
     fetch_ahead(stream, head);
     begin_uses(sim, stream, start_ns);
-    stream->on_engine = head->kind == ORR_COMMAND_COPY && head->work.sm == 0 && head->work.work > 0;
+    stream->on_engine = (head->bits & ORR__SLOT_ENGINE) != 0;
     orr__service_enter(sim, stream, start_ns);
     orr__service_reschedule(sim, stream->device);
 }

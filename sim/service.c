@@ -1,12 +1,13 @@
 /* Commands in service on one device: how they share it, and when the next one ends.
  *
  * While one kernel runs alone its end is known at its start, and the device needs one event. Once
- * several overlap, all kernels of the device run at one common rate, the largest that fits:
+ * several overlap, each runs at the largest rate that fits what it uses:
  *
  *     rate = min(1, SMs left / sum of SM shares, bandwidth left / sum of bandwidth shares)
  *
- * where "left" is what copies and collectives, which run at the pace of their links, leave over. On
- * every change the work done since the last one is subtracted exactly, in integers. */
+ * where a kernel that uses none of a resource is not slowed down by it, and "left" is what copies
+ * over links and collectives, which run at the pace of their links, leave over. On every change the
+ * work done since the last one is subtracted exactly, in integers. */
 #include <assert.h>
 
 #include "sim/sim_internal.h"
@@ -23,8 +24,30 @@ static struct orr__stream *running_at(const struct orr__device *device, uint32_t
     return device->running_count == 1 ? device->sole : device->running[index];
 }
 
-static uint64_t rate_of(const struct orr__device *device, const struct orr__stream *stream) {
-    return stream->on_engine ? device->copy_rate : device->rate;
+/* A kernel is slowed down by what it uses itself. */
+static uint64_t rate_of(const struct orr__device *device, struct orr__stream *stream) {
+    if (stream->on_engine) {
+        return device->copy_rate;
+    }
+    const struct orr__work *work = &orr__stream_head(stream)->work;
+    uint64_t by_sm = work->sm ? device->sm_rate : ORR__WORK_NS;
+    uint64_t by_bandwidth = work->bandwidth ? device->bandwidth_rate : ORR__WORK_NS;
+    return by_sm < by_bandwidth ? by_sm : by_bandwidth;
+}
+
+static void run_freely(struct orr__device *device) {
+    device->sm_rate = device->bandwidth_rate = device->copy_rate = ORR__WORK_NS;
+}
+
+static bool runs_freely(const struct orr__device *device) {
+    return (device->sm_rate & device->bandwidth_rate & device->copy_rate) == ORR__WORK_NS;
+}
+
+/* Members of a collective that wait for the last one keep their multiprocessors busy, but move
+ * nothing yet. */
+static bool moves_bytes(struct orr__stream *stream, int64_t now_ns) {
+    const struct orr__group *group = orr__stream_head(stream)->group;
+    return !group || (group->arrived == group->count && group->begin_ns <= now_ns);
 }
 
 static bool is_shared(struct orr__stream *stream) {
@@ -36,9 +59,7 @@ static void settle(struct orr__device *device, int64_t now_ns) {
     for (uint32_t i = 0; i < device->running_count; i++) {
         struct orr__stream *stream = running_at(device, i);
         if (is_shared(stream) && stream->settled_ns < now_ns) {
-            unsigned __int128 done = (unsigned __int128)rate_of(device, stream) *
-                                     (uint64_t)(now_ns - stream->settled_ns);
-            stream->rem -= done < stream->rem ? (uint64_t)done : stream->rem;
+            stream->rem -= (int64_t)rate_of(device, stream) * (now_ns - stream->settled_ns);
             stream->settled_ns = now_ns;
         }
     }
@@ -64,23 +85,26 @@ static void share_device(struct orr__device *device, int64_t now_ns) {
         if (stream->on_engine || !is_shared(stream)) {
             copies += stream->on_engine;
             sm_taken += work->sm;
-            bandwidth_taken += work->bandwidth;
+            bandwidth_taken += moves_bytes(stream, now_ns) ? work->bandwidth : 0;
         } else {
             sm += work->sm;
             bandwidth += work->bandwidth;
         }
     }
-    uint64_t by_sm = part(left_after(sm_taken), sm);
-    uint64_t by_bandwidth = part(left_after(bandwidth_taken), bandwidth);
-    device->rate = by_sm < by_bandwidth ? by_sm : by_bandwidth;
+    device->sm_rate = part(left_after(sm_taken), sm);
+    device->bandwidth_rate = part(left_after(bandwidth_taken), bandwidth);
     uint64_t engines = device->spec->copy_engines ? device->spec->copy_engines : 1;
     device->copy_rate = part(engines * ORR__WORK_NS, copies * ORR__WORK_NS);
 }
 
 /* finish = when the rest of its work is done at a rate, to the nearest ns, half up. */
 static int64_t finish_at(const struct orr__stream *stream, uint64_t rate) {
-    uint64_t rest = rate == ORR__WORK_NS ? (stream->rem + ORR__WORK_NS / 2) >> ORR__WORK_BITS
-                                         : (stream->rem + rate / 2) / rate;
+    if (stream->rem <= 0) {
+        return stream->settled_ns;
+    }
+    uint64_t rem = (uint64_t)stream->rem;
+    uint64_t rest =
+        rate == ORR__WORK_NS ? (rem + ORR__WORK_NS / 2) >> ORR__WORK_BITS : (rem + rate / 2) / rate;
     return stream->settled_ns + (int64_t)rest;
 }
 
@@ -127,11 +151,13 @@ static void reschedule_shared(struct orr__sim *sim, uint32_t id) {
         int64_t at_ns = stream->settled_ns;
         enum orr__event_class at_class = ORR__EVENT_START;
         if (is_started(stream, sim->now_ns)) {
-            if (is_shared(stream)) {
+            /* What ends now ends now, whatever begins beside it. */
+            if (is_shared(stream) && stream->finish_ns != sim->now_ns) {
                 stream->finish_ns = finish_at(stream, rate_of(device, stream));
             }
-            at_ns = stream->finish_ns;
-            at_class = ORR__EVENT_FINISH;
+            bool begins = stream->finish_ns != ORR_TIME_MAX && !moves_bytes(stream, sim->now_ns);
+            at_ns = begins ? orr__stream_head(stream)->group->begin_ns : stream->finish_ns;
+            at_class = begins ? ORR__EVENT_START : ORR__EVENT_FINISH;
         } else if (is_shared(stream)) {
             stream->finish_ns = ORR_TIME_MAX; /* not known before it starts */
         }
@@ -146,17 +172,17 @@ static void reschedule_shared(struct orr__sim *sim, uint32_t id) {
 void orr__service_reschedule(struct orr__sim *sim, uint32_t id) {
     struct orr__device *device = &sim->devices[id];
     device->changed = false;
-    if (device->running_count > 1 || (device->rate & device->copy_rate) != ORR__WORK_NS) {
+    if (device->running_count > 1 || !runs_freely(device)) {
         settle(device, sim->now_ns); /* a single command at full speed needs no account */
     }
     if (device->running_count == 0) {
-        device->rate = device->copy_rate = ORR__WORK_NS;
+        run_freely(device);
         set_event(sim, id, ORR_TIME_MAX, ORR__EVENT_FINISH);
     } else if (device->running_count == 1) {
         /* Alone: full speed from its start, even if that lies ahead. */
         struct orr__stream *stream = device->sole;
-        device->rate = device->copy_rate = ORR__WORK_NS;
-        if (is_shared(stream)) {
+        run_freely(device);
+        if (is_shared(stream) && stream->finish_ns != sim->now_ns) {
             stream->finish_ns = finish_at(stream, ORR__WORK_NS);
         }
         set_event(sim, id, stream->finish_ns, ORR__EVENT_FINISH);
@@ -203,7 +229,7 @@ void orr__service_leave(struct orr__sim *sim, struct orr__stream *stream) {
     if (is_shared(stream)) {
         /* What rounding to whole ns left over or took too much, carried into the next command. */
         int64_t elapsed = sim->now_ns - stream->settled_ns;
-        stream->carry = (int64_t)(stream->rem - rate * (uint64_t)elapsed);
+        stream->carry = stream->rem - (int64_t)rate * elapsed + stream->owed;
     } else {
         stream->carry = 0;
     }

@@ -192,8 +192,11 @@ static enum orr_status open_devices(struct orr__sim *sim, const struct orr_backe
             spec = sim->devices[i - 1].spec;
         }
         uint32_t per_node = spec->devices_per_node ? spec->devices_per_node : UINT32_MAX;
-        sim->devices[i] = (struct orr__device){
-            .spec = spec, .node = i / per_node, .rate = ORR__WORK_NS, .copy_rate = ORR__WORK_NS};
+        sim->devices[i] = (struct orr__device){.spec = spec,
+                                               .node = i / per_node,
+                                               .sm_rate = ORR__WORK_NS,
+                                               .bandwidth_rate = ORR__WORK_NS,
+                                               .copy_rate = ORR__WORK_NS};
     }
     enum { TURNS_FIRST = 16 };
     enum orr_status status = orr__agenda_open(&sim->agenda, config->device_count, sim->memory);

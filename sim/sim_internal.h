@@ -39,11 +39,12 @@ struct orr__wait_list {
 
 /* Of a slot. */
 enum {
-    ORR__SLOT_COPIED = 1,   /* `command` is the simulator's own copy, to be freed */
-    ORR__SLOT_WAITS = 2,    /* for `wait` */
-    ORR__SLOT_LISTS = 4,    /* for all of `list`; never together with WAITS */
-    ORR__SLOT_NODE = 8,     /* of a graph launch */
-    ORR__SLOT_ACCESSES = 16 /* declares ranges */
+    ORR__SLOT_COPIED = 1,    /* `command` is the simulator's own copy, to be freed */
+    ORR__SLOT_WAITS = 2,     /* for `wait` */
+    ORR__SLOT_LISTS = 4,     /* for all of `list`; never together with WAITS */
+    ORR__SLOT_NODE = 8,      /* of a graph launch */
+    ORR__SLOT_ACCESSES = 16, /* declares ranges */
+    ORR__SLOT_ENGINE = 32    /* a copy over a link, which a copy engine does */
 };
 
 /* A command in a stream: all that decides when it runs, in one cache line. The command itself is
@@ -76,9 +77,10 @@ struct orr__stream {
     uint64_t submitted, retired;
     int64_t tail_ns; /* finish of the last retired command */
     int64_t carry;   /* what its rounding left, work units: exact finish = tail_ns + carry */
+    int64_t owed;    /* what the head in service will leave besides: it was shorter than a carry */
 
     /* Of the head, once it was looked at. */
-    uint64_t rem;       /* work left at settled_ns */
+    int64_t rem;        /* work left at settled_ns; below 0 by what its end is rounded up by */
     int64_t settled_ns; /* >= start_ns once started */
     int64_t finish_ns;  /* under the current rates; ORR_TIME_MAX while a collective waits */
     int64_t start_ns;   /* its record's; ORR_TIME_NONE before */
@@ -120,8 +122,9 @@ struct orr__device {
     uint32_t running_count, stream_count, node;
     bool changed;            /* a command left service since the event was set */
     size_t running_capacity; /* at least stream_count: entering service can't fail */
-    uint64_t rate;           /* of its kernels now, ORR__WORK_NS = full speed */
-    uint64_t copy_rate;      /* of copies on the copy engines */
+    /* Of its kernels now, as far as they use the one or the other; ORR__WORK_NS = full speed. */
+    uint64_t sm_rate, bandwidth_rate;
+    uint64_t copy_rate; /* of copies on the copy engines */
 };
 
 enum orr__host_state { ORR__HOST_RUNS, ORR__HOST_BLOCKED, ORR__HOST_DONE };

@@ -160,36 +160,35 @@ static struct orr__work kernel_work(struct orr__sim *sim, const struct orr_devic
         *entry = (struct orr__work_cache_entry){
             .spec = spec, .flops = record->flops, .bytes = bytes, .unit_dtype = unit_dtype};
         entry->work =
-            orr__kernel_work(spec, record->header.d, record->header.b, record->flops, bytes);
+            orr__kernel_work(spec, record->header.d, record->header.b, record->flops, bytes, -1);
     }
     return entry->work;
-}
-
-/* Work of a stated duration: the same demands spread over another time. */
-static struct orr__work stretched(struct orr__work work, int64_t service_ns) {
-    int64_t most_ns = INT64_MAX >> ORR__WORK_BITS;
-    uint64_t wanted = (uint64_t)(service_ns < most_ns ? service_ns : most_ns) << ORR__WORK_BITS;
-    if (wanted > work.work) {
-        work.sm = (uint32_t)((unsigned __int128)work.sm * work.work / wanted);
-        work.bandwidth = (uint32_t)((unsigned __int128)work.bandwidth * work.work / wanted);
-    }
-    work.work = wanted;
-    return work;
 }
 
 static struct orr__work work_of(struct orr__sim *sim, uint32_t device,
                                 const struct orr_command *command) {
     const struct orr_device_spec *spec = sim->devices[device].spec;
+    const struct orr_record_command *record = &command->record;
     struct orr__work work = {0};
-    switch ((enum orr_command_kind)command->record.header.a) {
+    switch ((enum orr_command_kind)record->header.a) {
     case ORR_COMMAND_KERNEL:
-    case ORR_COMMAND_FILL: work = kernel_work(sim, spec, command); break;
-    case ORR_COMMAND_COPY:
-        work = orr__copy_work(spec, route_of(sim, device, command), command->record.bytes_read);
+    case ORR_COMMAND_FILL:
+        work =
+            command->service_ns < 0
+                ? kernel_work(sim, spec, command)
+                : orr__kernel_work(spec, record->header.d, record->header.b, record->flops,
+                                   record->bytes_read + record->bytes_written, command->service_ns);
         break;
-    default: break; /* takes no time on the device, or is a member of a group */
+    case ORR_COMMAND_COPY:
+        work = orr__copy_work(spec, route_of(sim, device, command), record->bytes_read);
+        break;
+    default: /* takes no time on the device unless it says so, or is a member of a group */
+        work.work = command->service_ns > 0
+                        ? orr__kernel_work(spec, 0, 0, 0, 0, command->service_ns).work
+                        : 0;
+        break;
     }
-    return command->service_ns >= 0 ? stretched(work, command->service_ns) : work;
+    return work;
 }
 
 static struct orr__sim_command *next_slot(const struct orr__stream *stream) {
@@ -283,6 +282,10 @@ static void append(struct orr__sim *sim, struct orr__stream *stream, struct orr_
     slot->enqueued_ns = record->enqueued_ns;
     slot->eligible_ns = record->enqueued_ns + (on_device ? spec->launch_latency_ns : 0);
     slot->work = group ? group->work : work_of(sim, stream->device, command);
+    if (kind == ORR_COMMAND_COPY && slot->work.work > 0 &&
+        route_of(sim, stream->device, command) != ORR__ROUTE_LOCAL) {
+        slot->bits |= ORR__SLOT_ENGINE;
+    }
     *out_point = (struct orr_point){.stream = stream->id, .seq = record->seq, .cmd = record->id};
     if (stream->count++ == 0) {
         orr__engine_ready(sim, stream);
@@ -295,11 +298,11 @@ static enum orr_status full(const struct orr__stream *stream, struct orr_point *
     return ORR_FULL;
 }
 
-/* A graph launch is one call, which acts when its turn comes: its nodes do not ask again, even if
- * the call's cost has made its host a late one. */
+/* A graph launch or an operator is one call, which acts when its turn comes: its commands do not ask
+ * again, even if the call's cost has made its host a late one. */
 static enum orr_status turn(struct orr__sim *sim, const struct orr_command *command) {
     enum orr_status status = orr__host_turn(sim, command->record.host);
-    bool in_call = (command->flags & ORR_COMMAND_GRAPH_NODE) != 0;
+    bool in_call = (command->flags & (ORR_COMMAND_GRAPH_NODE | ORR_COMMAND_IN_CALL)) != 0;
     return status == ORR_BLOCKED && in_call ? ORR_OK : status;
 }
 

@@ -283,6 +283,8 @@ class World:
     def shares_kernels_memory(self, command):
         if command.kind != "copy":
             return True
+        if "empty-copies" in self.as_simulated and all(lo == hi for _, lo, hi, _ in command.accesses):
+            return True
         return "local-copies" not in self.as_simulated and command.local
 
     def kernel_rate(self, command):
@@ -315,8 +317,9 @@ class World:
 
     def copy_rate(self, command):
         rate = ONE
-        if "copy-engines" in self.as_simulated:
-            copies = [c for c in self.running[command.device] if c.kind == "copy"]
+        if "copy-engines" in self.as_simulated and not self.shares_kernels_memory(command):
+            copies = [c for c in self.running[command.device]
+                      if not self.shares_kernels_memory(c)]
             engines = max(1, self.machine.copy_engines)
             rate = min(rate, engines * ONE // len(copies))
         if "links" not in self.as_simulated:
@@ -661,14 +664,6 @@ class World:
             # One is over in less than half a ns if it runs alone: before the other starts?
             if len(commands) > 1 and any(c.finish_ns == start for c in commands):
                 self.played.ties.add("two-starts")
-        finishes = {(c.device, c.finish_ns) for c in self.played.commands
-                    if c.cost.work and not c.group}
-        for command in self.played.commands:
-            # A collective that begins as its last member's device finishes something else.
-            if command.group and (command.device, command.start_ns) in finishes and (
-                    command.earliest_ns == command.start_ns
-                    == max(m.start_ns for m in command.group.members)):
-                self.played.ties.add("finish-and-begin")
 
 
 def play(machine, streams, buffers, program, as_simulated=frozenset()):
