@@ -135,8 +135,9 @@ enum {
     /* Part of a graph launch: costs graph_node_ns, no launch, and belongs to the graph's call, so
      * that it does not wait for its host's turn. */
     ORR_COMMAND_GRAPH_NODE = 1,
-    ORR_COMMAND_POISON_ON_ACCESS =
-        2 /* reads of undefined ranges poison what it writes (default in sim) */
+    /* Part of a call whose host's turn has been asked at its beginning: one operator enqueues many
+     * commands, and acts as one. */
+    ORR_COMMAND_IN_CALL = 2
 };
 
 /* How the host layer hears of retired commands. `command->record` is complete. A failed command's
@@ -201,7 +202,7 @@ struct orr_backend_verbs {
                               struct orr_error *error);
 
     /* Appends one command to each of `count` streams, all or none: the members of a collective.
-     * They start together, once all are at the head of their streams, and finish together.
+     * Each starts when it has reached the head of its stream; all finish together.
      * `out_points` has `count` entries; with ORR_FULL out_points[0] is the point that makes
      * room. */
     enum orr_status (*submit_group)(struct orr_backend *backend, const uint32_t *streams,

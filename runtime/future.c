@@ -97,7 +97,10 @@ static enum orr_status future_of_reduced(struct orr_tensor *tensor, const struct
 enum orr_status orr_tensor_future(struct orr_tensor *tensor, struct orr_future **out_future) {
     struct orr_runtime *runtime = tensor->runtime;
     *out_future = NULL;
-    enum orr_status status = orr__region_flush(runtime, true);
+    enum orr_status status = orr__runtime_turn(runtime);
+    if (status == ORR_OK) {
+        status = orr__region_flush(runtime, true);
+    }
     if (status != ORR_OK) {
         return status;
     }

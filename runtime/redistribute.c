@@ -482,6 +482,9 @@ enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct 
         return ORR_OK;
     }
     if (status == ORR_OK) {
+        status = orr__runtime_turn(runtime);
+    }
+    if (status == ORR_OK) {
         status = orr__region_flush(runtime, false);
     }
     if (status == ORR_OK) {

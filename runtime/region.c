@@ -644,6 +644,10 @@ enum orr_status orr_compiled_call(struct orr_compiled *compiled, struct orr_tens
             return ORR_INVALID;
         }
     }
+    enum orr_status turn = orr__runtime_turn(runtime);
+    if (turn != ORR_OK) {
+        return turn;
+    }
     struct entry *match = NULL;
     for (size_t i = 0; i < compiled->entry_count && !match; i++) {
         match =

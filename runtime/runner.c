@@ -24,6 +24,21 @@ static struct orr_layout source_layout(struct orr_runtime *runtime,
     return orr_layout_replicated(orr_mesh_default(runtime));
 }
 
+/* Every rank of a partial source would make a full term, and their sum would be another tensor. */
+static enum orr_status check_source_layout(struct orr_runtime *runtime,
+                                           const struct orr_operator *op,
+                                           const struct orr_layout *layout) {
+    for (int i = 0; i < layout->mesh->axis_count; i++) {
+        if (layout->axes[i].kind == ORR_PARTIAL && strcmp(op->name, "zeros") != 0) {
+            return orr__runtime_fail(runtime, ORR_INVALID,
+                                     "%s: a new tensor can't be placed P along mesh axis '%s'; "
+                                     "expected R or S(dim)",
+                                     op->name, layout->mesh->names[i]);
+        }
+    }
+    return ORR_OK;
+}
+
 enum orr_status orr__operator_infer(struct orr_runtime *runtime, const struct orr_operator *op,
                                     struct orr_tensor *const *inputs, int input_count,
                                     const struct orr_attributes *attributes,
@@ -57,7 +72,8 @@ enum orr_status orr__operator_infer(struct orr_runtime *runtime, const struct or
             return ORR_NO_MEMORY;
         }
         *out_layout = source_layout(runtime, layout);
-        return orr_layout_check(out_layout, &out_infos[0].shape, &runtime->error);
+        status = orr_layout_check(out_layout, &out_infos[0].shape, &runtime->error);
+        return status == ORR_OK ? check_source_layout(runtime, op, out_layout) : status;
     }
     assert(!layout);
     return orr_placement_infer(op, infos, layouts, input_count, attributes, out_infos, out_layout,

@@ -370,6 +370,8 @@ void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host) {
 enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
     if (runtime->caller_count == 1 || !runtime->verbs->host_next)
         return ORR_OK;
+    if (runtime->operator_depth > 0)
+        return ORR_OK; /* asked when the operator began */
     uint32_t host = runtime->host;
     runtime->scratch.status = ORR_OK;
     enum orr_status status = runtime->verbs->host_next(runtime->backend, &host, &runtime->scratch);

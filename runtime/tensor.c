@@ -251,6 +251,9 @@ enum orr_status orr_tensor_from_host(struct orr_runtime *runtime,
     }
     orr_error_clear(&runtime->error);
     enum orr_status status = orr_layout_check(&where, &info->shape, &runtime->error);
+    if (status == ORR_OK) {
+        status = orr__runtime_turn(runtime);
+    }
     if (status != ORR_OK) {
         return status;
     }
