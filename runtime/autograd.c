@@ -27,6 +27,8 @@ struct addition {
 
 struct walk {
     bool open;
+    uint32_t *asked; /* variables of the seeds, then of what is wanted: a repeated call has these */
+    int seed_count, wanted_count;
     int seeds_done, wanted_done;
     size_t nodes_left;
     struct orr_tensor **grads;   /* by variable, one reference each */
@@ -198,7 +200,7 @@ enum orr_status orr_gradient_tape_watch(struct orr_gradient_tape *tape, struct o
                                  orr_dtype_name(tensor->info.dtype));
     }
     for (const struct orr_gradient_tape *other = runtime->tapes; other; other = other->next) {
-        if (other != tape && other->recording && follows(other, tensor)) {
+        if (other != tape && (other->recording || other->walk.open) && follows(other, tensor)) {
             return orr__runtime_fail(runtime, ORR_INVALID,
                                      "another host's tape follows the tensor already");
         }
@@ -263,6 +265,7 @@ static void close_walk(struct orr_gradient_tape *tape) {
             orr__tensor_release(walk->grads[i]);
         }
     }
+    orr_memory_free(memory, walk->asked);
     orr_memory_free(memory, walk->grads);
     orr_memory_free(memory, walk->needed);
     orr_memory_free(memory, walk->kept);
@@ -302,6 +305,7 @@ void orr__tapes_destroy(struct orr_runtime *runtime) {
     while (runtime->tapes) {
         struct orr_gradient_tape *tape = runtime->tapes;
         runtime->tapes = tape->next;
+        orr_memory_free(runtime->memory, tape->walk.asked);
         orr_memory_free(runtime->memory, tape->walk.grads);
         orr_memory_free(runtime->memory, tape->walk.needed);
         orr_memory_free(runtime->memory, tape->walk.kept);
@@ -365,53 +369,19 @@ struct orr_tensor *orr__back_apply(struct orr__backward *b, const struct orr_ope
     return results[0];
 }
 
-static enum orr_status redistribute_once(struct orr__backward *b, struct orr_tensor *tensor,
-                                         const struct orr_layout *layout, struct orr_tensor **out) {
-    struct walk *walk = &b->tape->walk;
-    *out = NULL;
-    if (walk->result_next < walk->result_count &&
-        !orr_layout_equal(&walk->results[walk->result_next]->layout, layout)) {
-        return ORR_UNSUPPORTED; /* as it was before the block: the next result went by way of R */
-    }
-    if (recall(walk, out, 1)) {
-        return ORR_OK;
-    }
-    if (!reserve_results(b)) {
-        return b->status;
-    }
-    enum orr_status status = orr_tensor_redistribute(tensor, layout, out);
-    if (status == ORR_OK) {
-        remember(walk, out, 1);
-    }
-    return status;
-}
-
-/* Redistributes; by way of R where there is no direct way. */
 static struct orr_tensor *redistribute(struct orr__backward *b, struct orr_tensor *tensor,
                                        const struct orr_layout *layout) {
     struct orr_tensor *out = NULL;
     if (b->status != ORR_OK || orr_layout_equal(&tensor->layout, layout)) {
         return b->status == ORR_OK ? tensor : NULL;
     }
-    b->status = redistribute_once(b, tensor, layout, &out);
-    if (b->status != ORR_UNSUPPORTED) {
-        return out;
-    }
-    struct orr_layout whole = tensor->layout;
-    for (int axis = 0; axis < whole.mesh->axis_count; axis++) {
-        bool same = whole.axes[axis].kind == layout->axes[axis].kind &&
-                    whole.axes[axis].dim == layout->axes[axis].dim;
-        if (!same) {
-            whole.axes[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
+    if (!recall(&b->tape->walk, &out, 1) && reserve_results(b)) {
+        b->status = orr_tensor_redistribute(tensor, layout, &out);
+        if (b->status == ORR_OK) {
+            remember(&b->tape->walk, &out, 1);
         }
     }
-    if (orr_layout_equal(&whole, layout)) {
-        return NULL; /* that was the way */
-    }
-    b->status = redistribute_once(b, tensor, &whole, &out);
-    if (b->status == ORR_OK) {
-        b->status = redistribute_once(b, out, layout, &out);
-    }
+    assert(!out || orr_layout_equal(&out->layout, layout));
     return out;
 }
 
@@ -455,7 +425,9 @@ static struct orr_tensor *add_up(struct orr__backward *b, struct orr_tensor *x,
             layout.axes[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
         }
     }
-    struct orr_tensor *inputs[2] = {redistribute(b, x, &layout), redistribute(b, y, &layout)};
+    struct orr_tensor *inputs[2];
+    inputs[0] = redistribute(b, x, &layout); /* in this order: each makes a collective */
+    inputs[1] = redistribute(b, y, &layout);
     const struct orr_operator *add = orr_operator_find("add");
     struct orr_attributes attributes;
     orr_operator_defaults(add, &attributes);
@@ -639,29 +611,39 @@ static void mark_needed(struct orr_gradient_tape *tape) {
     }
 }
 
-static enum orr_status open_walk(struct orr_gradient_tape *tape, struct orr_tensor *const *wanted,
-                                 int wanted_count) {
+static enum orr_status open_walk(struct orr_gradient_tape *tape,
+                                 const struct orr_gradient_seed *seeds, int seed_count,
+                                 struct orr_tensor *const *wanted, int wanted_count) {
     const struct orr_memory *memory = tape->runtime->memory;
     struct walk *walk = &tape->walk;
     size_t count = (size_t)tape->variable_count + 1;
+    walk->asked = orr_memory_alloc(memory, ((size_t)seed_count + (size_t)wanted_count + 1) *
+                                               sizeof *walk->asked);
     walk->grads = orr_memory_alloc(memory, count * sizeof(struct orr_tensor *));
     walk->needed = orr_memory_alloc(memory, count * sizeof *walk->needed);
     walk->kept = orr_memory_alloc(memory, count * sizeof *walk->kept);
-    if (!walk->grads || !walk->needed || !walk->kept) {
+    if (!walk->asked || !walk->grads || !walk->needed || !walk->kept) {
         return orr__runtime_no_memory(tape->runtime);
     }
+    for (int i = 0; i < seed_count; i++) {
+        walk->asked[i] = seeds[i].tensor->variable;
+    }
     for (int i = 0; i < wanted_count; i++) {
+        walk->asked[seed_count + i] = wanted[i]->variable;
         walk->needed[wanted[i]->variable] = walk->kept[wanted[i]->variable] = true;
     }
     mark_needed(tape);
+    walk->seed_count = seed_count;
+    walk->wanted_count = wanted_count;
     walk->nodes_left = tape->node_count;
     walk->open = true;
     return ORR_OK;
 }
 
 /* Goes on with the walk until it is done, blocked or has failed. */
-static enum orr_status play(struct orr_gradient_tape *tape, const struct orr_gradient_seed *seeds,
-                            int seed_count, struct orr_tensor *const *wanted, int wanted_count) {
+static enum orr_status walk_on(struct orr_gradient_tape *tape,
+                               const struct orr_gradient_seed *seeds, int seed_count,
+                               struct orr_tensor *const *wanted, int wanted_count) {
     struct walk *walk = &tape->walk;
     enum orr_status status = ORR_OK;
     while (status == ORR_OK && walk->seeds_done < seed_count) {
@@ -675,6 +657,21 @@ static enum orr_status play(struct orr_gradient_tape *tape, const struct orr_gra
     while (status == ORR_OK && walk->wanted_done < wanted_count) {
         status = step_wanted(tape, wanted[walk->wanted_done]);
         walk->wanted_done += status == ORR_OK;
+    }
+    return status;
+}
+
+/* The same, unseen by a tape that this host records meanwhile. */
+static enum orr_status play(struct orr_gradient_tape *tape, const struct orr_gradient_seed *seeds,
+                            int seed_count, struct orr_tensor *const *wanted, int wanted_count) {
+    struct orr_gradient_tape *other = tape_of_host(tape->runtime);
+    bool paused = other && other->paused;
+    if (other) {
+        other->paused = true;
+    }
+    enum orr_status status = walk_on(tape, seeds, seed_count, wanted, wanted_count);
+    if (other) {
+        other->paused = paused;
     }
     return status;
 }
@@ -697,6 +694,20 @@ static enum orr_status check_seed(struct orr_gradient_tape *tape,
             orr_dtype_name(seed->tensor->info.dtype));
     }
     return ORR_OK;
+}
+
+/* Is this the call that was blocked? */
+static bool repeats(const struct orr_gradient_tape *tape, const struct orr_gradient_seed *seeds,
+                    int seed_count, struct orr_tensor *const *wanted, int wanted_count) {
+    const struct walk *walk = &tape->walk;
+    bool same = seed_count == walk->seed_count && wanted_count == walk->wanted_count;
+    for (int i = 0; same && i < seed_count; i++) {
+        same = follows(tape, seeds[i].tensor) && seeds[i].tensor->variable == walk->asked[i];
+    }
+    for (int i = 0; same && i < wanted_count; i++) {
+        same = follows(tape, wanted[i]) && wanted[i]->variable == walk->asked[seed_count + i];
+    }
+    return same;
 }
 
 static enum orr_status check_call(struct orr_gradient_tape *tape,
@@ -740,7 +751,10 @@ enum orr_status orr_gradient_from(struct orr_gradient_tape *tape,
         }
         tape->recording = false;
         tape->used = !tape->persists;
-        status = open_walk(tape, wanted, wanted_count);
+        status = open_walk(tape, seeds, seed_count, wanted, wanted_count);
+    } else if (!repeats(tape, seeds, seed_count, wanted, wanted_count)) {
+        return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                 "another gradient of this tape was blocked; repeat that call");
     }
     if (status == ORR_OK) {
         status = play(tape, seeds, seed_count, wanted, wanted_count);

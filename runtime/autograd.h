@@ -64,8 +64,9 @@ struct orr_gradient_tape;
 enum orr_status orr_gradient_tape_begin(struct orr_runtime *runtime,
                                         struct orr_gradient_tape **out_tape) ORR_MUST_CHECK;
 
-/* Follows a tensor of floats from now on; twice is once. It is not kept: destroying it is fine.
- * ORR_INVALID for another dtype, a tape that was played, or a tensor that another tape follows. */
+/* Follows a tensor of floats from now on; twice is once. It is not kept: destroying it is fine. A
+ * tensor is followed by the last tape that watched it. ORR_INVALID for another dtype, a tape that
+ * was played, or a tensor that a tape follows which records or is being played. */
 enum orr_status orr_gradient_tape_watch(struct orr_gradient_tape *tape,
                                         struct orr_tensor *tensor) ORR_MUST_CHECK;
 
@@ -86,8 +87,9 @@ void orr_gradient_tape_destroy(struct orr_gradient_tape **tape);
  * watched ones, or what was made of them. out_gradients[i] is owned by the caller and has the shape
  * and dtype of wanted[i]; zeros if the loss does not depend on it. The tape stops recording and,
  * unless it persists, is used up, also by a failure. ORR_INVALID for a tensor that it doesn't
- * follow, a loss of several elements, a used tape; ORR_UNSUPPORTED for an operator without a
- * gradient, named; the errors of operators and redistributions. On failure all are NULL. */
+ * follow, a loss of several elements, a used tape (such a call changes nothing); ORR_UNSUPPORTED
+ * for an operator without a gradient, named; the errors of operators and redistributions. On
+ * failure all are NULL. */
 enum orr_status orr_gradient(struct orr_gradient_tape *tape, struct orr_tensor *loss,
                              struct orr_tensor *const *wanted, int wanted_count,
                              struct orr_tensor **out_gradients) ORR_MUST_CHECK;

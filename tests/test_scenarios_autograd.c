@@ -74,6 +74,46 @@ static void mistakes_name_their_line(void **state) {
                    "does; open the tape inside of it, or pause it");
 }
 
+/* The first host is blocked in the middle of its gradient when the second one comes along. */
+static void a_tape_that_is_played_keeps_its_tensors(void **state) {
+    (void)state;
+    expect_printed(VECTOR("w", "1, 2, 3") SHOW
+                   "orrery.host(function(rank)\n"
+                   "    if rank == 0 then\n"
+                   "        local tape <close> = orrery.tape()\n"
+                   "        tape:watch(w)\n"
+                   "        local y = w * w\n"
+                   "        for _ = 1, 10 do y = -y end\n"
+                   "        show(tape:gradient(y:sum(), w))\n"
+                   "        return\n"
+                   "    end\n"
+                   "    for _ = 1, 100 do\n"
+                   "        local z <close> = w * w\n"
+                   "        local tape <close> = orrery.tape()\n"
+                   "        tape:watch(z)\n"
+                   "        local ok, what = pcall(tape.watch, tape, w)\n"
+                   "        assert(ok or what:find('follows the tensor already'), what)\n"
+                   "    end\n"
+                   "end, 2)\n"
+                   "orrery.join()\n",
+                   "2.0 4.0 6.0\n");
+}
+
+static void a_gradient_is_not_recorded(void **state) {
+    (void)state;
+    expect_failure(
+        VECTOR("v", "1, 2, 3")
+            VECTOR("w", "4, 5, 6") "local first = orrery.tape{ persistent = true }\n"
+                                   "first:watch(v)\n"
+                                   "local loss = (v * w):sum()\n"
+                                   "first:gradient(loss, v)\n"
+                                   "local second = orrery.tape()\n"
+                                   "second:watch(w)\n"
+                                   "local dv = first:gradient(loss, v)\n"
+                                   "second:gradient((dv * dv):sum(), w)",
+        "demo.lua:10: the tensor to start from depends on nothing that the tape watches");
+}
+
 /* Two hosts, each with a tape of its own on a device of its own; they block each other. */
 static void every_host_has_its_own_tape(void **state) {
     (void)state;
@@ -164,6 +204,8 @@ int main(void) {
         cmocka_unit_test(seeds_are_tensors_numbers_or_ones),
         cmocka_unit_test(a_paused_tape_does_not_see),
         cmocka_unit_test(mistakes_name_their_line),
+        cmocka_unit_test(a_tape_that_is_played_keeps_its_tensors),
+        cmocka_unit_test(a_gradient_is_not_recorded),
         cmocka_unit_test(every_host_has_its_own_tape),
         cmocka_unit_test(optimizers_of_the_library_keep_their_state),
         cmocka_unit_test(a_training_loop_leaves_no_memory_behind),
