@@ -1,5 +1,7 @@
 #include "cli/session.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,9 +301,13 @@ enum orr_exit orr_session_run(const struct orr_session_options *options,
 static enum orr_exit read_seed(const struct orr_cli *cli, const char *verb, const char *text,
                                uint64_t *out_seed) {
     size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > 19 || text[digits] != '\0')
+    if (digits == 0 || text[digits] != '\0')
         return orr_cli_usage(cli, verb, "--seed '%s': expected a whole number", text);
-    *out_seed = strtoull(text, NULL, 10);
+    errno = 0;
+    unsigned long long seed = strtoull(text, NULL, 10);
+    if (errno == ERANGE)
+        return orr_cli_usage(cli, verb, "--seed '%s': the largest seed is %llu", text, ULLONG_MAX);
+    *out_seed = seed;
     return ORR_EXIT_OK;
 }
 

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,10 @@
  * clock, bytecode, finalizers), and without what differs between two runs (addresses, the order of
  * hash tables, random seeds). */
 
-enum { HOOK_INSTRUCTIONS = 10000 };
+enum {
+    HOOK_INSTRUCTIONS = 10000,
+    STEP_INSTRUCTIONS = 8 /* that take as long as one step of a loop in Lua's library */
+};
 
 /* --- memory and instructions --- */
 
@@ -33,11 +37,10 @@ static void *allocate(void *context, void *block, size_t old_size, size_t new_si
     return grown ? grown : block;
 }
 
-/* Runs every HOOK_INSTRUCTIONS. Over the limit it raises each time, so no pcall survives it. */
-static void count_instructions(lua_State *L, lua_Debug *event) {
-    (void)event;
+/* Adds to the instructions. Over the limit it raises each time, so no pcall survives it. */
+static void count(lua_State *L, uint64_t instructions) {
     struct orr_scenario *scenario = orr__scenario_of(L);
-    scenario->instructions += HOOK_INSTRUCTIONS;
+    scenario->instructions += instructions;
     if (scenario->instructions <= scenario->instructions_max)
         return;
     scenario->out_of_instructions = true;
@@ -45,6 +48,12 @@ static void count_instructions(lua_State *L, lua_Debug *event) {
                "the scenario ran for more than its limit of %llu instructions; is "
                "there an endless loop?",
                (unsigned long long)scenario->instructions_max);
+}
+
+/* Runs every HOOK_INSTRUCTIONS. */
+static void count_instructions(lua_State *L, lua_Debug *event) {
+    (void)event;
+    count(L, HOOK_INSTRUCTIONS);
 }
 
 lua_State *orr__sandbox_open(struct orr_scenario *scenario) {
@@ -65,6 +74,8 @@ const char *orr__tostring(lua_State *L, int index) {
         return lua_tostring(L, -1);
     }
     int type = lua_type(L, index);
+    if (type == LUA_TNUMBER && isnan(lua_tonumber(L, index)))
+        return lua_pushliteral(L, "nan"); /* its sign differs between processors */
     if (type == LUA_TNUMBER || type == LUA_TSTRING || type == LUA_TBOOLEAN || type == LUA_TNIL)
         return luaL_tolstring(L, index, NULL);
     if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING)
@@ -104,8 +115,13 @@ static int base_print(lua_State *L) {
     return 0;
 }
 
+/* Goes on as upvalue 1, the original, in the same frame: its messages name function and line. */
+static int call_original(lua_State *L) {
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
+}
+
 /* string.format: objects become their texts here, because %s of the C library would show an
- * address; %p is refused. Upvalue 1 is the original. */
+ * address; %p is refused. */
 static int string_format(lua_State *L) {
     const char *format = luaL_checkstring(L, 1);
     for (const char *at = strchr(format, '%'); at; at = strchr(at, '%')) {
@@ -120,11 +136,92 @@ static int string_format(lua_State *L) {
         if (lua_type(L, i) >= LUA_TTABLE || lua_type(L, i) == LUA_TLIGHTUSERDATA) {
             orr__tostring(L, i);
             lua_replace(L, i);
+        } else if (lua_type(L, i) == LUA_TNUMBER && isnan(lua_tonumber(L, i))) {
+            lua_pushnumber(L, copysign(lua_tonumber(L, i), 1)); /* as orr__tostring shows it */
+            lua_replace(L, i);
         }
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, count, LUA_MULTRET);
-    return lua_gettop(L);
+    return call_original(L);
+}
+
+/* --- loops inside the libraries, which the hook does not see --- */
+
+/* The steps first..last of a loop count as instructions; more than all that there are is an error
+ * that pcall catches, because nothing has run. */
+static void count_steps(lua_State *L, const char *function, lua_Integer first, lua_Integer last) {
+    const struct orr_scenario *scenario = orr__scenario_of(L);
+    if (last < first)
+        return;
+    uint64_t steps = (uint64_t)last - (uint64_t)first;
+    if (steps >= scenario->instructions_max / STEP_INSTRUCTIONS)
+        orr__raise(L, ORR_INVALID,
+                   "%s: %lld to %lld are more steps than the limit of %llu instructions allows",
+                   function, (long long)first, (long long)last,
+                   (unsigned long long)scenario->instructions_max);
+    count(L, (steps + 1) * STEP_INSTRUCTIONS);
+}
+
+/* A text has as many steps as bytes, which the limit of memory bounds; an empty one has none. */
+static int string_rep(lua_State *L) {
+    size_t length, separator = 0;
+    luaL_checklstring(L, 1, &length);
+    luaL_optlstring(L, 3, "", &separator);
+    if (length + separator == 0)
+        count_steps(L, "string.rep", 1, luaL_checkinteger(L, 2));
+    return call_original(L);
+}
+
+static int table_move(lua_State *L) {
+    count_steps(L, "table.move", luaL_checkinteger(L, 2), luaL_checkinteger(L, 3));
+    return call_original(L);
+}
+
+/* The elements behind the position move. */
+static int table_insert(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    if (lua_gettop(L) == 3)
+        count_steps(L, "table.insert", luaL_checkinteger(L, 2), luaL_len(L, 1));
+    return call_original(L);
+}
+
+static int table_remove(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    if (lua_gettop(L) == 2)
+        count_steps(L, "table.remove", luaL_checkinteger(L, 2), luaL_len(L, 1));
+    return call_original(L);
+}
+
+static int table_sort(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    count_steps(L, "table.sort", 1, luaL_len(L, 1));
+    return call_original(L);
+}
+
+static int table_concat(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 4);
+    lua_Integer last = lua_isnil(L, 4) ? luaL_len(L, 1) : luaL_checkinteger(L, 4);
+    count_steps(L, "table.concat", luaL_optinteger(L, 3, 1), last);
+    lua_pushinteger(L, last);
+    lua_replace(L, 4);
+    return call_original(L);
+}
+
+static int table_unpack(lua_State *L) {
+    lua_settop(L, 3);
+    lua_Integer last = lua_isnil(L, 3) ? luaL_len(L, 1) : luaL_checkinteger(L, 3);
+    count_steps(L, "table.unpack", luaL_optinteger(L, 2, 1), last);
+    lua_pushinteger(L, last);
+    lua_replace(L, 3);
+    return call_original(L);
+}
+
+/* Puts wrappers in front of functions of the library on top; the originals are their upvalues. */
+static void wrap_functions(lua_State *L, const luaL_Reg *wrappers) {
+    for (; wrappers->name; wrappers++) {
+        lua_getfield(L, -1, wrappers->name);
+        lua_pushcclosure(L, wrappers->func, 1);
+        lua_setfield(L, -2, wrappers->name);
+    }
 }
 
 /* --- pairs in an order --- */
@@ -254,6 +351,12 @@ static void push_sorted_keys(lua_State *L) {
     lua_settop(L, 2);
 }
 
+int orr__sorted_keys(lua_State *L) {
+    lua_settop(L, 1);
+    push_sorted_keys(L);
+    return 1;
+}
+
 static int base_pairs(lua_State *L) {
     luaL_checkany(L, 1);
     lua_settop(L, 1);
@@ -320,14 +423,28 @@ static int base_pcall(lua_State *L) {
     return after_pcall(L, status, 0);
 }
 
+/* The handler is called when the stack is unwound: below an error of the limit Lua would run it
+ * inside the hook, where no instruction is counted. The stack: function, handler, true, error. */
+static int after_xpcall(lua_State *L, int status, lua_KContext first) {
+    bool handled = status != LUA_OK && status != LUA_YIELD && status != LUA_ERRMEM;
+    if (!handled || orr__scenario_of(L)->out_of_instructions)
+        return after_pcall(L, status, first);
+    lua_pushboolean(L, 0);
+    lua_replace(L, 3);
+    lua_pushvalue(L, 2);
+    lua_insert(L, 4);
+    status = lua_pcallk(L, 1, 1, 0, first, after_pcall);
+    return after_pcall(L, status, first);
+}
+
 static int base_xpcall(lua_State *L) {
-    int count = lua_gettop(L);
+    int argument_count = lua_gettop(L) - 2;
     luaL_checktype(L, 2, LUA_TFUNCTION);
     lua_pushboolean(L, 1);
     lua_pushvalue(L, 1);
     lua_rotate(L, 3, 2);
-    int status = lua_pcallk(L, count - 2, LUA_MULTRET, 2, 2, after_pcall);
-    return after_pcall(L, status, 2);
+    int status = lua_pcallk(L, argument_count, LUA_MULTRET, 0, 2, after_xpcall);
+    return after_xpcall(L, status, 2);
 }
 
 static int base_setmetatable(lua_State *L) {
@@ -360,10 +477,26 @@ static lua_State *coroutine_of(lua_State *L, bool wrapped) {
     return thread;
 }
 
+void orr__coroutine_claim(lua_State *L, lua_State *thread, bool claimed) {
+    if (claimed)
+        lua_pushboolean(L, 1);
+    else
+        lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, thread);
+}
+
+static bool is_claimed(lua_State *L, lua_State *thread) {
+    bool claimed = lua_rawgetp(L, LUA_REGISTRYINDEX, thread) != LUA_TNIL;
+    lua_pop(L, 1);
+    return claimed;
+}
+
 /* A call inside the coroutine is blocked: its host yields to the scheduler, and goes on here. */
 static int pass_block_on(lua_State *L, lua_State *thread, bool wrapped) {
-    if (lua_isyieldable(L))
+    if (lua_isyieldable(L)) {
+        orr__coroutine_claim(L, thread, true);
         return lua_yieldk(L, 0, wrapped, resume_more);
+    }
     orr__scenario_of(L)->blocked = false;
     char site[ORR__SITE_MAX];
     orr__site(thread, site, sizeof site);
@@ -407,16 +540,35 @@ static int resume_thread(lua_State *L, lua_State *thread, int argument_count, bo
 
 static int resume_more(lua_State *L, int status, lua_KContext wrapped) {
     (void)status;
-    return resume_thread(L, coroutine_of(L, wrapped != 0), 0, wrapped != 0);
+    lua_State *thread = coroutine_of(L, wrapped != 0);
+    orr__coroutine_claim(L, thread, false);
+    return resume_thread(L, thread, 0, wrapped != 0);
+}
+
+/* For a coroutine that the scheduler will resume the scenario's own resume is too early. */
+static int resume_from_lua(lua_State *L, lua_State *thread, int argument_count, bool wrapped) {
+    if (!is_claimed(L, thread))
+        return resume_thread(L, thread, argument_count, wrapped);
+    luaL_where(L, 1);
+    lua_pushliteral(L, "cannot resume the coroutine of a host");
+    lua_concat(L, 2);
+    return fail_resume(L, wrapped);
 }
 
 static int coroutine_resume(lua_State *L) {
     lua_State *thread = coroutine_of(L, false);
-    return resume_thread(L, thread, lua_gettop(L) - 1, false);
+    return resume_from_lua(L, thread, lua_gettop(L) - 1, false);
 }
 
 static int coroutine_wrapped(lua_State *L) {
-    return resume_thread(L, coroutine_of(L, true), lua_gettop(L), true);
+    return resume_from_lua(L, coroutine_of(L, true), lua_gettop(L), true);
+}
+
+static int coroutine_close(lua_State *L) {
+    lua_State *thread = lua_tothread(L, 1);
+    if (thread && is_claimed(L, thread))
+        return orr__raise(L, ORR_INVALID, "coroutine.close: cannot close the coroutine of a host");
+    return call_original(L);
 }
 
 static int coroutine_wrap(lua_State *L) {
@@ -519,6 +671,13 @@ static void replace_functions(lua_State *L) {
                                           {"wrap", coroutine_wrap},
                                           {"yield", coroutine_yield},
                                           {NULL, NULL}};
+    static const luaL_Reg tables[] = {{"concat", table_concat},
+                                      {"insert", table_insert},
+                                      {"move", table_move},
+                                      {"remove", table_remove},
+                                      {"sort", table_sort},
+                                      {"unpack", table_unpack},
+                                      {NULL, NULL}};
     lua_pushglobaltable(L);
     luaL_setfuncs(L, base, 0);
     lua_newtable(L);
@@ -526,11 +685,13 @@ static void replace_functions(lua_State *L) {
     lua_setfield(L, -2, "require");
     lua_getfield(L, -1, "coroutine");
     luaL_setfuncs(L, coroutines, 0);
+    wrap_functions(L, (const luaL_Reg[]){{"close", coroutine_close}, {NULL, NULL}});
     lua_getfield(L, -2, "string");
-    lua_getfield(L, -1, "format");
-    lua_pushcclosure(L, string_format, 1);
-    lua_setfield(L, -2, "format");
-    lua_pop(L, 3);
+    wrap_functions(
+        L, (const luaL_Reg[]){{"format", string_format}, {"rep", string_rep}, {NULL, NULL}});
+    lua_getfield(L, -3, "table");
+    wrap_functions(L, tables);
+    lua_pop(L, 4);
 }
 
 int orr__sandbox_fill(lua_State *L) {

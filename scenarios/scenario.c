@@ -1,6 +1,7 @@
 #include "scenarios/scenario.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "scenarios/scenario_internal.h"
@@ -101,11 +102,23 @@ enum orr_status orr__host_add(struct orr_scenario *scenario, lua_State *L, lua_S
                         scenario->host_count + 1, sizeof *scenario->hosts, ORR__HOSTS_MAX);
     if (status != ORR_OK)
         return status;
+    orr__coroutine_claim(L, thread, true);
     scenario->hosts[scenario->host_count] =
         (struct orr__host){.thread = thread, .anchor = luaL_ref(L, LUA_REGISTRYINDEX), .id = id};
     scenario->host_count++;
     scenario->live_count++;
     return ORR_OK;
+}
+
+/* As it was given: beyond Lua's integers it is a text. */
+static void push_seed(lua_State *L, uint64_t seed) {
+    char text[32];
+    if (seed <= INT64_MAX) {
+        lua_pushinteger(L, (lua_Integer)seed);
+        return;
+    }
+    snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
+    lua_pushstring(L, text);
 }
 
 /* Protected: seeds, fills the fields of `orrery`, makes host 0 of the program. */
@@ -118,7 +131,7 @@ static int prepare(lua_State *L) {
     lua_getfield(L, LUA_REGISTRYINDEX, ORR__MODULE);
     lua_pushinteger(L, (lua_Integer)orr_runtime_device_count(runtime));
     lua_setfield(L, -2, "devices");
-    lua_pushinteger(L, (lua_Integer)orr_runtime_seed(runtime));
+    push_seed(L, orr_runtime_seed(runtime));
     lua_setfield(L, -2, "seed");
     lua_pushboolean(L, orr_runtime_timing_only(runtime));
     lua_setfield(L, -2, "timing_only");
@@ -204,6 +217,7 @@ static enum orr_status end_host(struct orr_scenario *scenario, struct orr__host 
     host->done = true;
     scenario->live_count--;
     lua_settop(host->thread, 0);
+    orr__coroutine_claim(scenario->lua, host->thread, false);
     luaL_unref(scenario->lua, LUA_REGISTRYINDEX, host->anchor);
     return leave(scenario, host, scenario->live_count == 0, error);
 }

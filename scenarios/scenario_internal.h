@@ -45,6 +45,7 @@ struct orr_scenario {
     int chunk;                     /* registry reference of the compiled file */
     char short_source[LUA_IDSIZE]; /* the path as it stands in Lua's own messages */
     uint64_t handle_count;         /* handles made so far: their order in pairs */
+    uint64_t random_count;         /* random operators without a seed of their own so far */
 
     uint64_t lua_bytes, lua_bytes_max;
     bool memory_capped; /* an allocation was refused because of lua_bytes_max */
@@ -93,6 +94,12 @@ int orr__sandbox_seed(lua_State *L);
 /* Pushes a text for a value, without addresses. */
 const char *orr__tostring(lua_State *L, int index);
 
+/* A lua_CFunction: the keys of a table as an array, in the order of pairs. */
+int orr__sorted_keys(lua_State *L);
+/* Marks a coroutine as the scheduler's to resume, or no more so: coroutine.resume and close then
+ * refuse it. Keep the coroutine alive meanwhile. */
+void orr__coroutine_claim(lua_State *L, lua_State *thread, bool claimed);
+
 /* --- errors.c --- */
 /* "file:line" of the innermost frame in the scenario's file into `site`; "" if there is none. */
 void orr__site(lua_State *L, char *site, size_t size);
@@ -112,6 +119,9 @@ const char *orr__suggest(char *text, size_t size, const char *word, const char *
 /* Announces host and site of the following runtime calls; raises where a block could not be
  * resumed. */
 struct orr_scenario *orr__caller(lua_State *L);
+/* The same for calls on streams and what is below: an error while a compiled function is traced, which
+ * records operators only. */
+struct orr_scenario *orr__stream_caller(lua_State *L);
 /* Ends an acting function: its `results` on success, a yield and `again` if it is blocked, else an
  * error. */
 int orr__finish(lua_State *L, enum orr_status status, int top, int results, lua_CFunction again);
