@@ -11,7 +11,7 @@
 
 enum {
     CHUNK_WORDS = 4 * 1024,        /* of the first chunk; each is twice the one before */
-    CHUNK_WORDS_MAX = 1024 * 1024, /* 8 MiB */
+    CHUNK_WORDS_MAX = 4096 * 1024, /* 32 MiB */
     RECORD_WORDS_MAX = 2048,       /* far more than any kind has */
     STATUS_TEXT_MAX = 32
 };

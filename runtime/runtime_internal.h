@@ -65,7 +65,7 @@ struct orr__pending {
 enum {
     ORR__PENDING_PLAIN_BYTES = 256, /* of one without ranges, not for a collective */
     ORR__PENDING_SLAB_MIN = 16,     /* objects of a slab; each slab is twice the one before */
-    ORR__PENDING_SLAB_MAX = 16384
+    ORR__PENDING_SLAB_MAX = 131072
 };
 
 /* Pending objects are cut from slabs, which are freed with the runtime. */
