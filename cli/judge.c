@@ -130,6 +130,11 @@ static enum orr_status judge_analysis(struct judge *judge,
     }
     struct orr_json_value value;
     enum orr_status status = orr_json_find(judge->report, expectation->name, &value, judge->error);
+    if (status == ORR_INVALID) { /* a path that is none: this expectation fails, others go on */
+        *out_passed = fail(text, "%s", judge->error->text);
+        orr_error_clear(judge->error);
+        return ORR_OK;
+    }
     if (status != ORR_OK)
         return status;
     if (value.kind == ORR_JSON_ABSENT)

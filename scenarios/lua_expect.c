@@ -103,6 +103,91 @@ static bool compare_numbers(lua_State *L, const char *call, double tolerance, ch
     return true;
 }
 
+/* Is the table 1..n, all of them numbers? */
+static bool is_number_array(lua_State *L, int index) {
+    lua_Unsigned count = 0, length = lua_rawlen(L, index);
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1), count++)
+        if (!lua_isinteger(L, -2) || lua_type(L, -1) != LUA_TNUMBER || count == length) {
+            lua_pop(L, 2);
+            return false;
+        }
+    return count == length;
+}
+
+/* What of two tables differs first, in the order of pairs. */
+struct difference {
+    char path[128]; /* of the values at hand: ".a[3]" */
+    char text[256];
+};
+
+static bool same_values(lua_State *L, int got, int wanted, int depth,
+                        struct difference *difference);
+
+/* Appends the key at `index` to the path; returns the length before it. */
+static size_t enter_key(lua_State *L, int index, struct difference *difference) {
+    size_t length = strlen(difference->path), left = sizeof difference->path - length;
+    bool word = lua_type(L, index) == LUA_TSTRING;
+    lua_pushvalue(L, index); /* a number that becomes a text is no key any more */
+    snprintf(difference->path + length, left, word ? ".%s" : "[%s]", orr__tostring(L, -1));
+    return length;
+}
+
+/* Compares at the keys of the table `keys_of`, one of the two. */
+static bool same_at_keys(lua_State *L, int got, int wanted, int keys_of, int depth,
+                         struct difference *difference) {
+    int top = lua_gettop(L);
+    lua_pushcfunction(L, orr__sorted_keys);
+    lua_pushvalue(L, keys_of);
+    lua_call(L, 1, 1);
+    lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
+    bool same = true;
+    for (lua_Integer i = 1; i <= count && same; i++) {
+        lua_settop(L, top + 1);
+        lua_rawgeti(L, top + 1, i);
+        lua_pushvalue(L, top + 2);
+        lua_rawget(L, got);
+        lua_pushvalue(L, top + 2);
+        lua_rawget(L, wanted);
+        size_t length = enter_key(L, top + 2, difference);
+        same = same_values(L, top + 3, top + 4, depth + 1, difference);
+        if (same)
+            difference->path[length] = '\0';
+    }
+    lua_settop(L, top);
+    return same;
+}
+
+/* Tables are equal when they have equal values at equal keys; all else is compared raw. */
+static bool same_values(lua_State *L, int got, int wanted, int depth,
+                        struct difference *difference) {
+    enum { DEPTH_MAX = 64 };
+    if (lua_rawequal(L, got, wanted))
+        return true;
+    luaL_checkstack(L, 16, "too deep to compare");
+    if (!lua_istable(L, got) || !lua_istable(L, wanted)) {
+        snprintf(difference->text, sizeof difference->text, "%s%sgot %s, wanted %s",
+                 difference->path, difference->path[0] ? ": " : "", show(L, got), show(L, wanted));
+        return false;
+    }
+    if (depth == DEPTH_MAX)
+        orr__raise(L, ORR_INVALID, "expect.equal: tables nested more than %d deep", DEPTH_MAX);
+    return same_at_keys(L, got, wanted, wanted, depth, difference) &&
+           same_at_keys(L, got, wanted, got, depth, difference);
+}
+
+/* expect.equal's and expect.different's comparison of the values 1 and 2. */
+static bool equal_values(lua_State *L, char *text, size_t size) {
+    if (lua_istable(L, 1) && lua_istable(L, 2) && is_number_array(L, 1) && is_number_array(L, 2))
+        return compare_numbers(L, "expect.equal", 0, text, size);
+    struct difference difference = {.path = ""};
+    bool same = same_values(L, 1, 2, 0, &difference);
+    if (!same)
+        snprintf(text, size, "%s", difference.text);
+    else
+        snprintf(text, size, "got %s, wanted %s", show(L, 1), show(L, 2));
+    return same;
+}
+
 static double tolerance_at(lua_State *L, int index, const char *call, double wanted) {
     if (lua_isnoneornil(L, index))
         return wanted;
@@ -132,26 +217,20 @@ static int expect_time_ns(lua_State *L) {
     return add_value(L, "expect.time_ns", passed, text);
 }
 
-/* expect.equal(got, wanted): raw equality of numbers, texts, booleans, nil and handles; arrays of
- * numbers element by element. */
+/* expect.equal(got, wanted): raw equality of numbers, texts, booleans, nil and handles; tables
+ * are equal when their keys are and, in turn, the values there. */
 static int expect_equal(lua_State *L) {
     lua_settop(L, 2);
     char text[256];
-    if (lua_istable(L, 1) && lua_istable(L, 2)) {
-        bool passed = compare_numbers(L, "expect.equal", 0, text, sizeof text);
-        return add_value(L, "expect.equal", passed, text);
-    }
-    snprintf(text, sizeof text, "got %s, wanted %s", show(L, 1), show(L, 2));
-    return add_value(L, "expect.equal", lua_rawequal(L, 1, 2), text);
+    bool passed = equal_values(L, text, sizeof text);
+    return add_value(L, "expect.equal", passed, text);
 }
 
 /* expect.different(got, unwanted): the opposite of expect.equal. */
 static int expect_different(lua_State *L) {
     lua_settop(L, 2);
     char text[256], ignored[256];
-    bool equal = lua_istable(L, 1) && lua_istable(L, 2)
-                     ? compare_numbers(L, "expect.different", 0, ignored, sizeof ignored)
-                     : lua_rawequal(L, 1, 2);
+    bool equal = equal_values(L, ignored, sizeof ignored);
     snprintf(text, sizeof text, "got %s, wanted another value than %s", show(L, 1), show(L, 2));
     return add_value(L, "expect.different", !equal, text);
 }
