@@ -36,6 +36,14 @@ struct orr_scenario *orr__caller(lua_State *L) {
     return scenario;
 }
 
+struct orr_scenario *orr__stream_caller(lua_State *L) {
+    if (orr__scenario_of(L)->tracing)
+        orr__raise(L, ORR_UNSUPPORTED,
+                   "calls on streams, events and buffers can't be made inside a captured or fused "
+                   "function: it records operators on tensors only, and would not replay them");
+    return orr__caller(L);
+}
+
 /* The continuation of a blocked call: the call again, with the arguments that it left. */
 static int call_again(lua_State *L, int status, lua_KContext function) {
     (void)status;

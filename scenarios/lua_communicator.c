@@ -46,7 +46,7 @@ static int orrery_communicator(lua_State *L) {
     const char *name = orr__field_text(L, 1, "communicator", "name", "world");
     uint32_t count = 0;
     const uint32_t *devices = push_devices(L, &count);
-    const struct orr_scenario *scenario = orr__caller(L);
+    const struct orr_scenario *scenario = orr__stream_caller(L);
     struct orr_communicator *communicator = NULL;
     enum orr_status status =
         orr_communicator_create(scenario->runtime, name, devices, count, &communicator);
@@ -217,7 +217,7 @@ static int communicator_collective(lua_State *L) {
     asked.streams = call.streams;
     asked.inputs = call.inputs;
     asked.outputs = call.outputs;
-    orr__caller(L);
+    orr__stream_caller(L);
     enum orr_status status = orr_communicator_enqueue(call.communicator, &asked, NULL);
     return orr__finish(L, status, 2, 0, communicator_collective);
 }
@@ -269,7 +269,7 @@ static int communicator_send(lua_State *L) {
         sends[0] = read_send(L, 2, &call, dtype);
     const char *name = orr__field_text(L, 2, "send", "name", "send");
     read_streams(L, &call);
-    orr__caller(L);
+    orr__stream_caller(L);
     enum orr_status status = orr_send_receive_enqueue(call.communicator, dtype, sends, count,
                                                       call.streams, name, 0, NULL);
     return orr__finish(L, status, 2, 0, communicator_send);

@@ -63,6 +63,24 @@ static void check_attribute_keys(lua_State *L, const struct orr_operator *op, in
     orr__check_keys(L, index, op->name, names);
 }
 
+/* A seed for a random operator that was given none: another one for each, all from the run's seed. */
+static int64_t next_seed(const struct orr_scenario *scenario) {
+    uint64_t z = orr_runtime_seed(scenario->runtime) + 0x9e3779b97f4a7c15u * scenario->random_count;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u; /* SplitMix64's mixing */
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (int64_t)((z ^ (z >> 31)) >> 1);
+}
+
+static bool is_drawn(const struct orr_operator *op, int attribute) {
+    return strcmp(op->attributes[attribute].name, "seed") == 0;
+}
+
+/* Counts a random operator once it has been enqueued: a call that blocks is made again. */
+static void count_drawn(lua_State *L, const struct orr_operator *op) {
+    int seed = orr_operator_attribute(op, "seed");
+    orr__scenario_of(L)->random_count += seed >= 0;
+}
+
 static void read_attributes(lua_State *L, const struct orr_operator *op, int index,
                             struct orr_attributes *attributes) {
     orr_operator_defaults(op, attributes);
@@ -75,6 +93,8 @@ static void read_attributes(lua_State *L, const struct orr_operator *op, int ind
             read_attribute(L, op, i, &attributes->values[i]);
         } else if (op->attributes[i].required) {
             orr__raise(L, ORR_INVALID, "%s: '%s' is missing", op->name, op->attributes[i].name);
+        } else if (is_drawn(op, i)) {
+            attributes->values[i].integer = next_seed(orr__scenario_of(L));
         }
         lua_settop(L, given ? index : lua_gettop(L));
     }
@@ -91,6 +111,9 @@ static enum orr_status apply(lua_State *L, const struct orr_operator *op,
         orr_tensor_apply(scenario->runtime, op, inputs, count, attributes, layout, outputs);
     for (int i = 0; status == ORR_OK && i < op->outputs; i++) {
         orr__push_tensor(L, outputs[i]);
+    }
+    if (status == ORR_OK) {
+        count_drawn(L, op);
     }
     return status;
 }

@@ -65,7 +65,7 @@ int orr__device_stream(lua_State *L) {
         if (i != kind && strcmp(name, kind_names[i]) == 0)
             return orr__raise(L, ORR_INVALID, "stream: '%s' is the device's own %s stream", name,
                               name);
-    orr__caller(L);
+    orr__stream_caller(L);
     lua_getfield(L, LUA_REGISTRYINDEX, STREAMS);
     const char *key = push_stream_key(L, device, name);
     if (lua_getfield(L, -2, key) != LUA_TNIL)
@@ -195,7 +195,7 @@ static int stream_kernel(lua_State *L) {
     kernel.service_ns = orr__field_integer(L, 2, "kernel", "ns", 0, INT64_MAX / 4, -1);
     read_bytes(L, &accesses, kernel.service_ns >= 0, &kernel.cost);
     kernel.submit_ns = orr__field_integer(L, 2, "kernel", "submit_ns", 0, INT64_MAX / 4, -1);
-    orr__caller(L);
+    orr__stream_caller(L);
     return orr__finish(L, orr_stream_kernel(stream, &kernel, NULL), 2, 0, stream_kernel);
 }
 
@@ -223,7 +223,7 @@ static int stream_copy(lua_State *L) {
             L, ORR_INVALID,
             "copy: 'to' has %llu bytes and 'from' %llu; give equal ranges, or 'bytes'",
             (unsigned long long)to.bytes, (unsigned long long)from.bytes);
-    orr__caller(L);
+    orr__stream_caller(L);
     enum orr_status status = orr_stream_copy(stream, to.buffer, to.offset, from.buffer, from.offset,
                                              bytes < 0 ? to.bytes : (uint64_t)bytes);
     return orr__finish(L, status, 2, 0, stream_copy);
@@ -236,7 +236,7 @@ static int stream_fill(lua_State *L) {
     orr__check_keys(L, 2, "fill", keys);
     struct orr_range to = field_range(L, "fill", "to");
     int64_t value = orr__field_integer(L, 2, "fill", "value", 0, UINT8_MAX, 0);
-    orr__caller(L);
+    orr__stream_caller(L);
     enum orr_status status =
         orr_stream_fill(stream, to.buffer, to.offset, to.bytes, (uint8_t)value);
     return orr__finish(L, status, 2, 0, stream_fill);
@@ -254,7 +254,7 @@ static int stream_hostfn(lua_State *L) {
     orr__check_keys(L, 2, "hostfn", keys);
     const char *name = orr__field_text(L, 2, "hostfn", "name", "hostfn");
     struct accesses accesses = read_accesses(L, "hostfn");
-    orr__caller(L);
+    orr__stream_caller(L);
     enum orr_status status =
         orr_stream_hostfn(stream, name, do_nothing, NULL, accesses.ranges, accesses.count);
     return orr__finish(L, status, 2, 0, stream_hostfn);
@@ -264,7 +264,7 @@ static int stream_hostfn(lua_State *L) {
 
 static int stream_sync(lua_State *L) {
     struct orr_stream *stream = stream_at(L, 1);
-    orr__caller(L);
+    orr__stream_caller(L);
     return orr__finish(L, orr_stream_sync(stream), 1, 0, stream_sync);
 }
 
@@ -283,7 +283,7 @@ static int finish_query(lua_State *L, enum orr_status status, lua_CFunction agai
 static int stream_query(lua_State *L) {
     struct orr_stream *stream = stream_at(L, 1);
     lua_settop(L, 1);
-    orr__caller(L);
+    orr__stream_caller(L);
     return finish_query(L, orr_stream_query(stream), stream_query);
 }
 
@@ -297,7 +297,7 @@ static void push_new_event(lua_State *L, const char *name) {
 
 static int orrery_event(lua_State *L) {
     const char *name = luaL_optstring(L, 1, NULL);
-    orr__caller(L);
+    orr__stream_caller(L);
     push_new_event(L, name);
     return 1;
 }
@@ -306,7 +306,7 @@ static int orrery_event(lua_State *L) {
 static int stream_record(lua_State *L) {
     struct orr_stream *stream = stream_at(L, 1);
     lua_settop(L, 2);
-    orr__caller(L);
+    orr__stream_caller(L);
     if (lua_isnil(L, 2)) {
         push_new_event(L, NULL);
         lua_replace(L, 2); /* a repeated call finds it as its argument */
@@ -319,20 +319,20 @@ static int stream_wait(lua_State *L) {
     struct orr_stream *stream = stream_at(L, 1);
     lua_settop(L, 2);
     struct orr_event *event = event_at(L, 2, "wait");
-    orr__caller(L);
+    orr__stream_caller(L);
     return orr__finish(L, orr_stream_wait(stream, event), 2, 0, stream_wait);
 }
 
 static int event_sync(lua_State *L) {
     struct orr_event *event = event_at(L, 1, "event");
-    orr__caller(L);
+    orr__stream_caller(L);
     return orr__finish(L, orr_event_sync(event), 1, 0, event_sync);
 }
 
 static int event_query(lua_State *L) {
     struct orr_event *event = event_at(L, 1, "event");
     lua_settop(L, 1);
-    orr__caller(L);
+    orr__stream_caller(L);
     return finish_query(L, orr_event_query(event), event_query);
 }
 
