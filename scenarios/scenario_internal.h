@@ -94,6 +94,12 @@ int orr__sandbox_seed(lua_State *L);
 /* Pushes a text for a value, without addresses. */
 const char *orr__tostring(lua_State *L, int index);
 
+/* A lua_CFunction: the keys of a table as an array, in the order of pairs. */
+int orr__sorted_keys(lua_State *L);
+/* Marks a coroutine as the scheduler's to resume, or no more so: coroutine.resume and close then
+ * refuse it. Keep the coroutine alive meanwhile. */
+void orr__coroutine_claim(lua_State *L, lua_State *thread, bool claimed);
+
 /* --- errors.c --- */
 /* "file:line" of the innermost frame in the scenario's file into `site`; "" if there is none. */
 void orr__site(lua_State *L, char *site, size_t size);
