@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "analyzer/times.h"
+
 const char *orr_class_text(enum orr_class class_) {
     static const char *const texts[] = {
 #define ORR_CLASS_TEXT(name, text) text,
@@ -9,14 +11,6 @@ const char *orr_class_text(enum orr_class class_) {
 #undef ORR_CLASS_TEXT
     };
     return class_ < ORR_CLASS_COUNT ? texts[class_] : "";
-}
-
-static int64_t max_time(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-static int64_t min_time(int64_t a, int64_t b) {
-    return a < b ? a : b;
 }
 
 /* One device, walked. */
@@ -118,7 +112,8 @@ static void class_thread_part(struct walker *w, const struct orr_events_op *op, 
     for (size_t i = orr_hosts_find(hosts, thread, begin_ns);
          i < hosts->first[thread + 1] && now < end_ns; i++) {
         const struct orr_host_segment *segment = &hosts->segments[i];
-        int64_t from = max_time(segment->begin_ns, now), to = min_time(segment->end_ns, end_ns);
+        int64_t from = orr__max_ns(segment->begin_ns, now),
+                to = orr__min_ns(segment->end_ns, end_ns);
         if (from >= end_ns) {
             break;
         }
@@ -142,8 +137,8 @@ static void class_host_part(struct walker *w, const struct orr_events_op *op, in
     int64_t now = begin_ns;
     size_t i = overhead ? orr__intervals_find(overhead, begin_ns) : 0;
     for (; overhead && i < overhead->count && overhead->items[i].begin_ns < end_ns; i++) {
-        int64_t from = max_time(overhead->items[i].begin_ns, now);
-        int64_t to = min_time(overhead->items[i].end_ns, end_ns);
+        int64_t from = orr__max_ns(overhead->items[i].begin_ns, now);
+        int64_t to = orr__min_ns(overhead->items[i].end_ns, end_ns);
         class_thread_part(w, op, now, from);
         add_idle(w, ORR_CLASS_PROFILER_OVERHEAD, from, to);
         now = to;
@@ -162,12 +157,12 @@ static void class_gap(struct walker *w, struct orr_gap *gap) {
         add_idle(w, ORR_CLASS_UNKNOWN_CLOCK, g0, g1);
         return;
     }
-    int64_t host_end = max_time(g0, min_time(w->events->calls[op->call].end_ns, g1));
+    int64_t host_end = orr__max_ns(g0, orr__min_ns(w->events->calls[op->call].end_ns, g1));
     gap->host_ns = host_end - g0;
     if (gap->host_ns > 0) {
         class_host_part(w, op, g0, host_end);
     }
-    int64_t dep_end = max_time(host_end, min_time(op->wait_ns, g1));
+    int64_t dep_end = orr__max_ns(host_end, orr__min_ns(op->wait_ns, g1));
     add_idle(w, ORR_CLASS_DEP_WAIT, host_end, dep_end);
     bool explained = g1 - dep_end <= w->options->dispatch_max_ns;
     add_idle(w, explained ? ORR_CLASS_DISPATCH : ORR_CLASS_UNKNOWN_WAIT, dep_end, g1);
@@ -189,7 +184,7 @@ static void walk_gaps(struct walker *w, uint32_t device) {
             w->times->gaps_host += gap.host_ns > 0;
             w->walk->gap(w->walk->context, &gap);
         }
-        reach = max_time(reach, op->end_ns);
+        reach = orr__max_ns(reach, op->end_ns);
         previous = index;
     }
 }
@@ -208,7 +203,7 @@ enum orr_status orr_classes_walk(const struct orr_events *events, const struct o
     out_times->first_ns = out_times->last_ns = events->ops[events->device_order[first]].start_ns;
     for (size_t i = first; i < end; i++) {
         out_times->last_ns =
-            max_time(out_times->last_ns, events->ops[events->device_order[i]].end_ns);
+            orr__max_ns(out_times->last_ns, events->ops[events->device_order[i]].end_ns);
     }
     out_times->span_ns = out_times->last_ns - out_times->first_ns;
     struct walker walker = {.events = events,

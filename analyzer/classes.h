@@ -1,8 +1,8 @@
 /* Conservation: every ns of a device's window is in exactly one class (2.3).
  *
  *     busy   compute | exposed_comm | exposed_copy            (priority: C, then M, then P)
- *     gap    [g0 .. host part .. | .. dependency .. | .. rest .. g1)  classed by the op N that
- *     starts at g1
+ *     gap    [g0 .. host part .. | .. dependency .. | .. rest .. g1)
+ *            classed by the op N that starts at g1
  *
  * A gap is a maximal interval with no op on any stream of the device; an op of no length cuts it.
  * Host part: up to the end of N's call. Gaps are classed whole and clipped to the window

@@ -6,6 +6,7 @@
 #include "analyzer/roofline.h"
 #include "analyzer/sort.h"
 #include "analyzer/split.h"
+#include "analyzer/times.h"
 
 /* Ops of a stream looked at for one waiting call before giving up: only ends far out of order need
  * more than one. */
@@ -18,14 +19,6 @@ const char *orr_path_kind_text(enum orr_path_kind kind) {
 #undef ORR_PATH_TEXT
     };
     return kind < ORR_PATH_COUNT ? texts[kind] : "";
-}
-
-static int64_t max_time(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-static int64_t min_time(int64_t a, int64_t b) {
-    return a < b ? a : b;
 }
 
 /* Where the walk is. */
@@ -53,7 +46,7 @@ struct walker {
 static void take(struct walker *w, int64_t begin_ns, enum orr_path_kind kind, uint32_t op,
                  uint32_t call) {
     struct orr_critical_path *path = w->path;
-    begin_ns = max_time(begin_ns, path->begin_ns);
+    begin_ns = orr__max_ns(begin_ns, path->begin_ns);
     if (begin_ns >= w->now) {
         return;
     }
@@ -97,7 +90,7 @@ static void go_to_op(struct walker *w, uint32_t op) {
 static void go_to_call(struct walker *w, uint32_t call) {
     const struct orr_events_call *c = &w->events->calls[call];
     take(w, c->begin_ns, ORR_PATH_LAUNCH, ORR_EVENTS_NONE, call);
-    w->now = min_time(w->now, max_time(c->begin_ns, w->path->begin_ns));
+    w->now = orr__min_ns(w->now, orr__max_ns(c->begin_ns, w->path->begin_ns));
     w->op = ORR_EVENTS_NONE;
     w->thread = c->thread;
     w->call = call;
@@ -118,7 +111,7 @@ static void go_to_dependency(struct walker *w, const struct orr_events_op *op, u
     int64_t op_end =
         op->wait_op == ORR_EVENTS_NONE ? INT64_MIN : w->events->ops[op->wait_op].end_ns;
     if (op_end < w->now && op->wait_call != ORR_EVENTS_NONE) {
-        int64_t enqueued = min_time(w->events->calls[op->wait_call].end_ns, w->now);
+        int64_t enqueued = orr__min_ns(w->events->calls[op->wait_call].end_ns, w->now);
         if (enqueued > op_end) {
             take(w, enqueued, ORR_PATH_DEP_WAIT, index, ORR_EVENTS_NONE);
             go_to_call(w, op->wait_call);
@@ -138,7 +131,7 @@ static void go_to_dependency(struct walker *w, const struct orr_events_op *op, u
 static int64_t dependency_of(const struct orr_events *events, const struct orr_events_op *op) {
     bool later = op->wait_op != ORR_EVENTS_NONE && op->wait_ns > op->start_ns &&
                  events->ops[op->wait_op].start_ns >= op->start_ns;
-    return later ? ORR_TIME_NONE : min_time(op->wait_ns, op->start_ns);
+    return later ? ORR_TIME_NONE : orr__min_ns(op->wait_ns, op->start_ns);
 }
 
 /* The latest of x, p and d, each clamped to s; of equals p before d before x. d counts only if it
@@ -146,15 +139,15 @@ static int64_t dependency_of(const struct orr_events *events, const struct orr_e
 static void go_to_binding(struct walker *w, uint32_t index) {
     const struct orr_events_op *op = &w->events->ops[index];
     int64_t s = op->start_ns;
-    int64_t x = min_time(w->events->calls[op->call].end_ns, s);
-    int64_t p = min_time(orr_events_previous_end(w->events, op), s);
+    int64_t x = orr__min_ns(w->events->calls[op->call].end_ns, s);
+    int64_t p = orr__min_ns(orr_events_previous_end(w->events, op), s);
     int64_t d = dependency_of(w->events, op);
-    int64_t binding = max_time(x, max_time(p, d));
+    int64_t binding = orr__max_ns(x, orr__max_ns(p, d));
     bool source = op->wait_op != ORR_EVENTS_NONE || op->wait_call != ORR_EVENTS_NONE;
     take(w, binding, ORR_PATH_DISPATCH, index, ORR_EVENTS_NONE);
     if (binding == d && d > p && d > x && !source) {
         /* It waited until d, for something the trace does not name. */
-        binding = max_time(x, p);
+        binding = orr__max_ns(x, p);
         take(w, binding, ORR_PATH_UNKNOWN, index, ORR_EVENTS_NONE);
     }
     if (p == binding && op->prev_op != ORR_EVENTS_NONE) {
@@ -185,7 +178,7 @@ static void step_op(struct walker *w) {
         op->collective == ORR_EVENTS_NONE ? index : events->collectives[op->collective].last;
     const struct orr_events_op *bound = &events->ops[last];
     /* The member that arrived last binds the others: before its start they only waited for it. */
-    int64_t from = last == index ? op->start_ns : max_time(op->start_ns, bound->start_ns);
+    int64_t from = last == index ? op->start_ns : orr__max_ns(op->start_ns, bound->start_ns);
     take(w, from, kind_of(op), index, ORR_EVENTS_NONE);
     if (last != index && bound->start_ns >= op->start_ns && bound->start_ns <= w->now &&
         !(w->seen[last / 8] & (1u << (last % 8)))) {
@@ -354,7 +347,7 @@ static uint32_t last_op(const struct orr_events *events, int64_t begin_ns, int64
     int64_t best_end = begin_ns;
     for (size_t i = 0; i < events->op_count; i++) {
         const struct orr_events_op *op = &events->ops[i];
-        int64_t end = min_time(op->end_ns, end_ns);
+        int64_t end = orr__min_ns(op->end_ns, end_ns);
         if (op->start_ns >= end_ns || end <= begin_ns || end < best_end) {
             continue;
         }

@@ -3,8 +3,8 @@
  *
  *     host     |--launch--|....host....|==launch==|
  *     device                            \         [====op====)         [====op====)
- *                                                             \=dispatch=/          <- walk starts
- *                                                             here
+ *                                                             \=dispatch=/          ^
+ *                                                                        the walk starts here
  *
  * At an op its own time is taken, then the walk goes on at what bound its start: the op before it
  * in its stream, what it waited for, or the call that enqueued it; from a call to the host thread;

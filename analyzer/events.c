@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyzer/sort.h"
+#include "analyzer/times.h"
 
 /* ------------------------------------------------------------------------------------------------
  * Filling */
@@ -475,20 +476,12 @@ static enum orr_status resolve_waits(struct orr_events *events) {
 /* ------------------------------------------------------------------------------------------------
  * Dependencies that show in times: collectives and recorded ready times */
 
-static int64_t max_time(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-static int64_t min_time(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* max(y, min(d, s)): when all that a linked op waits for was done, for some d. */
 static int64_t ready_for(const struct orr_events *events, const struct orr_events_op *op,
                          int64_t wait_ns) {
-    int64_t ready = min_time(events->calls[op->call].end_ns, op->start_ns);
-    ready = max_time(ready, min_time(orr_events_previous_end(events, op), op->start_ns));
-    return max_time(ready, min_time(wait_ns, op->start_ns));
+    int64_t ready = orr__min_ns(events->calls[op->call].end_ns, op->start_ns);
+    ready = orr__max_ns(ready, orr__min_ns(orr_events_previous_end(events, op), op->start_ns));
+    return orr__max_ns(ready, orr__min_ns(wait_ns, op->start_ns));
 }
 
 /* The member that arrived last: largest start; if they started together, largest ready time. It
@@ -540,7 +533,8 @@ static void check_ready_times(struct orr_events *events) {
         }
         int64_t difference = recorded > explained ? recorded - explained : explained - recorded;
         events->ready_disagreements++;
-        events->ready_disagreement_max_ns = max_time(events->ready_disagreement_max_ns, difference);
+        events->ready_disagreement_max_ns =
+            orr__max_ns(events->ready_disagreement_max_ns, difference);
         if (recorded > explained) {
             op->wait_ns = op->ready_ns;
             op->wait_op = ORR_EVENTS_NONE;

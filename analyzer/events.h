@@ -18,8 +18,8 @@
  *
  *     struct orr_events events;
  *     orr_events_init(&events, &memory);
- *     orr_events_add_device(&events, &(struct orr_events_device){.id = 0, .name = "GPU 0"},
- *     &device); ... streams, threads, calls, ops ...
+ *     orr_events_add_device(&events, &(struct orr_events_device){.name = "GPU 0"}, &device);
+ *     ...                                              // streams, threads, calls, ops
  *     status = orr_events_prepare(&events, &error);
  *     ...
  *     orr_events_free(&events);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "analyzer/sort.h"
-#include "analyzer/split.h"
+#include "analyzer/times.h"
 
 static void count_ops(const struct orr_events *events, struct orr_exact *exact) {
     exact->gpu_ops = events->op_count;

@@ -6,6 +6,7 @@
 
 #include "analyzer/analysis.h"
 #include "analyzer/text.h"
+#include "analyzer/times.h"
 
 static enum orr_status append(struct orr_analysis *a, struct orr_analysis_finding finding,
                               const char *message) {

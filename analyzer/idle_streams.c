@@ -1,6 +1,6 @@
 #include "analyzer/idle_streams.h"
 
-#include "analyzer/split.h"
+#include "analyzer/times.h"
 
 const char *orr_stream_idle_text(enum orr_stream_idle class_) {
     static const char *const texts[] = {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyzer/sort.h"
-#include "analyzer/split.h"
+#include "analyzer/times.h"
 
 __extension__ typedef __int128 wide;
 

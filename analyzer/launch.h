@@ -1,8 +1,10 @@
 /* Is a device starved by the pace of its host's launches (2.5), with every term of the answer.
  *
- *   H   host_launch + host_other of the window          T   thread with most calls that own its ops
- *   Pl  median time between successive call starts on T  Pg  median time between the ends of
- *   successive n   gaps that have a host part and end in an op of T     such gaps
+ *   H   host_launch + host_other of the window
+ *   T   thread with most calls that own its ops
+ *   Pl  median time between successive call starts on T
+ *   n   gaps that have a host part and end in an op of T
+ *   Pg  median time between the ends of successive such gaps
  *
  *   launch_bound = no if H < 50 % of W; else unknown if n < 8; else |Pg - Pl| <= 25 % of Pl
  *
@@ -12,7 +14,7 @@
  *
  *     orr_launch_begin(&launch, events, device, &scratch, memory);   // T and its calls
  *     ... orr_launch_add_gap(&launch, &gap) for each gap of the walk ...
- *     orr_launch_finish(&launch, options, memory);
+ *     orr_launch_finish(&launch);
  *     orr_launch_free(memory, &launch);
  *
  * Threads: plain data. */

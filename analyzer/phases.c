@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "analyzer/split.h"
+#include "analyzer/times.h"
 
 struct phase_texts {
     const char *group, *class_;

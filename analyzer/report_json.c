@@ -4,6 +4,7 @@
 
 #include "analyzer/report_why.h"
 #include "analyzer/text.h"
+#include "analyzer/times.h"
 
 /* ------------------------------------------------------------------------------------------------
  * Writing: every value but the first of an object or array is preceded by a comma. */

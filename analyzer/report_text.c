@@ -6,6 +6,7 @@
 #include "analyzer/report_why.h"
 #include "analyzer/table.h"
 #include "analyzer/text.h"
+#include "analyzer/times.h"
 
 /* Rows of each table; --json has them all. */
 enum { DEVICE_ROWS = 16, OPERATOR_ROWS = 12, PHASE_ROWS = 24, PATH_OPERATOR_ROWS = 8, ROWS = 16 };

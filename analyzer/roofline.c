@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyzer/sort.h"
-#include "analyzer/split.h"
+#include "analyzer/times.h"
 
 const char *orr_bound_text(enum orr_bound bound) {
     static const char *const texts[] = {

@@ -85,7 +85,7 @@ struct orr_kind_row {
 
 /* Collectives of one kind, group and size. Bus bandwidth = bytes x factor / transfer time, with the
  * factors of nccl-tests doc/PERFORMANCE.md: 2(n-1)/n for all_reduce, (n-1)/n for all_gather,
- * reduce_scatter and all_to_all, 1 for broadcast, send and recv. */
+ * reduce_scatter, all_to_all, gather and scatter, 1 for broadcast, reduce, send and recv. */
 struct orr_collective_row {
     const char *kind, *group;
     uint32_t size;  /* n: members of the group */

@@ -3,19 +3,7 @@
 #include <assert.h>
 
 #include "analyzer/sort.h"
-
-static int64_t max_time(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-static int64_t min_time(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-int64_t orr__add_ns(int64_t a, int64_t b) {
-    int64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
+#include "analyzer/times.h"
 
 bool orr_split_of(const struct orr_events *events, uint32_t index,
                   struct orr_split_parts *out_parts) {
@@ -26,9 +14,9 @@ bool orr_split_of(const struct orr_events *events, uint32_t index,
     const struct orr_events_call *call = &events->calls[op->call];
     int64_t a = call->begin_ns, s = op->start_ns, e = op->end_ns;
     /* An absent p or d is INT64_MIN and loses every max. */
-    int64_t x = min_time(call->end_ns, s);
-    int64_t y = max_time(x, min_time(orr_events_previous_end(events, op), s));
-    int64_t z = max_time(y, min_time(op->wait_ns, s));
+    int64_t x = orr__min_ns(call->end_ns, s);
+    int64_t y = orr__max_ns(x, orr__min_ns(orr_events_previous_end(events, op), s));
+    int64_t z = orr__max_ns(y, orr__min_ns(op->wait_ns, s));
     *out_parts = (struct orr_split_parts){.submit = x - a,
                                           .stream_wait = y - x,
                                           .dep_wait = z - y,
@@ -40,7 +28,7 @@ bool orr_split_of(const struct orr_events *events, uint32_t index,
 
 int64_t orr_split_sync(const struct orr_events *events, uint32_t op, uint32_t call) {
     const struct orr_events_call *sync = &events->calls[call];
-    return sync->end_ns - max_time(sync->begin_ns, events->ops[op].end_ns);
+    return sync->end_ns - orr__max_ns(sync->begin_ns, events->ops[op].end_ns);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -188,7 +176,7 @@ static void add_host_waits(const struct orr_events *events, struct orr_split *sp
                 continue;
             }
             split->host_waits++;
-            int64_t begin = max_time(call->begin_ns, reach);
+            int64_t begin = orr__max_ns(call->begin_ns, reach);
             if (call->end_ns > begin) {
                 split->host_wait_ns = orr__add_ns(split->host_wait_ns, call->end_ns - begin);
                 reach = call->end_ns;
@@ -202,7 +190,7 @@ static void count_order(const struct orr_events *events, const struct orr_events
     int64_t p = orr_events_previous_end(events, op);
     if (op->start_ns < p) {
         split->overlaps++;
-        split->overlap_max_ns = max_time(split->overlap_max_ns, p - op->start_ns);
+        split->overlap_max_ns = orr__max_ns(split->overlap_max_ns, p - op->start_ns);
     }
     if (!orr_events_linked(op)) {
         split->unlinked++;
@@ -212,7 +200,7 @@ static void count_order(const struct orr_events *events, const struct orr_events
     const struct orr_events_call *call = &events->calls[op->call];
     if (op->start_ns < call->begin_ns) {
         split->early++;
-        split->early_max_ns = max_time(split->early_max_ns, call->begin_ns - op->start_ns);
+        split->early_max_ns = orr__max_ns(split->early_max_ns, call->begin_ns - op->start_ns);
     } else if (op->start_ns < call->end_ns) {
         split->during++;
     }
@@ -236,7 +224,7 @@ static void add_parts(const struct orr_events *events, uint32_t index, struct or
     if (op->wait_ns != ORR_TIME_NONE && op->start_ns < op->wait_ns) {
         split->dep_violations++;
         split->dep_violation_max_ns =
-            max_time(split->dep_violation_max_ns, op->wait_ns - op->start_ns);
+            orr__max_ns(split->dep_violation_max_ns, op->wait_ns - op->start_ns);
     }
     uint32_t sync = split->sync_call[index];
     if (sync != ORR_EVENTS_NONE) {

@@ -52,7 +52,4 @@ enum orr_status orr_split_compute(const struct orr_events *events, const struct 
 /* Frees and empties. */
 void orr_split_free(const struct orr_memory *memory, struct orr_split *split);
 
-/* a + b, at most INT64_MAX: sums over ops of a damaged trace may not fit. */
-int64_t orr__add_ns(int64_t a, int64_t b);
-
 #endif

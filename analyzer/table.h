@@ -1,12 +1,12 @@
 /* Aligned tables for people.
  *
  *     struct orr_table table;
- *     orr__table_begin(&table, memory, "operator|>count|>time");   // '>' aligns a column to the
- *     right orr__table_row(&table, "%s|%llu|%s", name, count, time);     // cells are separated by
- *     '|' orr__table_end(&table, &text);                               // appends it and frees the
- *     table
+ *     orr__table_begin(&table, memory, "operator|>count|>time");
+ *     orr__table_row(&table, "%s|%llu|%s", name, count, time);
+ *     orr__table_end(&table, &text);
  *
- * A '|' inside a cell's text must be replaced before: orr__table_clean does.
+ * Cells are separated by '|'; '>' aligns a column to the right. A '|' inside a cell's text must be
+ * replaced before: orr__table_clean does.
  *
  * Threads: plain data. */
 #ifndef ORR_ANALYZER_TABLE_H

@@ -3,8 +3,8 @@
  *
  *     struct orr_text text = {.memory = memory};
  *     orr__text_add(&text, "%s took %s\n", name, orr__time_text(ns, buffer));
- *     if (text.failed) ...                                     // out of memory somewhere on the
- *     way orr__text_free(&text);
+ *     if (text.failed) ...                   // out of memory somewhere on the way
+ *     orr__text_free(&text);
  *
  * Threads: plain data. */
 #ifndef ORR_ANALYZER_TEXT_H
