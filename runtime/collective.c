@@ -494,8 +494,7 @@ static void copy(const struct orr_collective *c, void *to, uint64_t to_first, co
         return;
     char *target = (char *)to + (size_t)to_first * size;
     const char *source = (const char *)from + (size_t)from_first * size;
-    if (target != source)
-        memcpy(target, source, (size_t)count * size);
+    memmove(target, source, (size_t)count * size); /* a rank may send to itself */
 }
 
 /* Of a gather only the root has room for the pieces. */

@@ -372,6 +372,8 @@ enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
         return ORR_OK;
     if (runtime->operator_depth > 0)
         return ORR_OK; /* asked when the operator began */
+    if (!runtime->verbs->host_spend)
+        return ORR_OK; /* a real clock: who calls first is first */
     uint32_t host = runtime->host;
     runtime->scratch.status = ORR_OK;
     enum orr_status status = runtime->verbs->host_next(runtime->backend, &host, &runtime->scratch);

@@ -130,7 +130,7 @@ static struct part read_part(lua_State *L, int index, const char *function, int6
 static int64_t read_ns(lua_State *L, int index, const char *function) {
     if (lua_isnoneornil(L, index))
         return -1;
-    return orr__field_integer(L, index, function, "ns", 0, INT64_MAX / 4, -1);
+    return orr__field_integer(L, index, function, "ns", 0, ORR__NS_MAX, -1);
 }
 
 static double value_at(lua_State *L, int index) {

@@ -103,7 +103,7 @@ static int orrery_now(lua_State *L) {
 }
 
 static int orrery_spend(lua_State *L) {
-    int64_t ns = orr__integer(L, 1, "orrery.spend: ns", 0, INT64_MAX / 4);
+    int64_t ns = orr__integer(L, 1, "orrery.spend: ns", 0, ORR__NS_MAX);
     const struct orr_scenario *scenario = orr__caller(L);
     return orr__finish(L, orr_runtime_spend(scenario->runtime, ns), 1, 0, orrery_spend);
 }

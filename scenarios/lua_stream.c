@@ -192,9 +192,9 @@ static int stream_kernel(lua_State *L) {
     kernel.cost.unit = read_unit(L);
     kernel.dtype = orr__field_dtype(L, 2, "kernel", "dtype",
                                     kernel.cost.flops > 0 ? ORR_DTYPE_F32 : ORR_DTYPE_NONE);
-    kernel.service_ns = orr__field_integer(L, 2, "kernel", "ns", 0, INT64_MAX / 4, -1);
+    kernel.service_ns = orr__field_integer(L, 2, "kernel", "ns", 0, ORR__SERVICE_NS_MAX, -1);
     read_bytes(L, &accesses, kernel.service_ns >= 0, &kernel.cost);
-    kernel.submit_ns = orr__field_integer(L, 2, "kernel", "submit_ns", 0, INT64_MAX / 4, -1);
+    kernel.submit_ns = orr__field_integer(L, 2, "kernel", "submit_ns", 0, ORR__NS_MAX, -1);
     orr__stream_caller(L);
     return orr__finish(L, orr_stream_kernel(stream, &kernel, NULL), 2, 0, stream_kernel);
 }
