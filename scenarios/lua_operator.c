@@ -63,7 +63,8 @@ static void check_attribute_keys(lua_State *L, const struct orr_operator *op, in
     orr__check_keys(L, index, op->name, names);
 }
 
-/* A seed for a random operator that was given none: another one for each, all from the run's seed. */
+/* A seed for a random operator that was given none: another one for each, all from the run's
+ * seed. */
 static int64_t next_seed(const struct orr_scenario *scenario) {
     uint64_t z = orr_runtime_seed(scenario->runtime) + 0x9e3779b97f4a7c15u * scenario->random_count;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u; /* SplitMix64's mixing */

@@ -124,8 +124,8 @@ const char *orr__suggest(char *text, size_t size, const char *word, const char *
 /* Announces host and site of the following runtime calls; raises where a block could not be
  * resumed. */
 struct orr_scenario *orr__caller(lua_State *L);
-/* The same for calls on streams and what is below: an error while a compiled function is traced, which
- * records operators only. */
+/* The same for calls on streams and what is below: an error while a compiled function is traced,
+ * which records operators only. */
 struct orr_scenario *orr__stream_caller(lua_State *L);
 /* Ends an acting function: its `results` on success, a yield and `again` if it is blocked, else an
  * error. */

@@ -28,8 +28,8 @@ struct orr__work {
 /* Where a copy goes. */
 enum orr__route { ORR__ROUTE_LOCAL, ORR__ROUTE_HOST, ORR__ROUTE_PEER, ORR__ROUTE_NETWORK };
 
-/* Work of a kernel or fill. service_ns >= 0 is its duration (at most 2^43 ns, 2.4 hours): its demands
- * are then spread over that time. */
+/* Work of a kernel or fill. service_ns >= 0 is its duration (at most 2^43 ns, 2.4 hours): its
+ * demands are then spread over that time. */
 struct orr__work orr__kernel_work(const struct orr_device_spec *spec, enum orr_unit unit,
                                   enum orr_dtype dtype, uint64_t flops, uint64_t bytes,
                                   int64_t service_ns);

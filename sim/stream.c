@@ -298,8 +298,8 @@ static enum orr_status full(const struct orr__stream *stream, struct orr_point *
     return ORR_FULL;
 }
 
-/* A graph launch or an operator is one call, which acts when its turn comes: its commands do not ask
- * again, even if the call's cost has made its host a late one. */
+/* A graph launch or an operator is one call, which acts when its turn comes: its commands do not
+ * ask again, even if the call's cost has made its host a late one. */
 static enum orr_status turn(struct orr__sim *sim, const struct orr_command *command) {
     enum orr_status status = orr__host_turn(sim, command->record.host);
     bool in_call = (command->flags & (ORR_COMMAND_GRAPH_NODE | ORR_COMMAND_IN_CALL)) != 0;

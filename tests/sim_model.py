@@ -283,7 +283,8 @@ class World:
     def shares_kernels_memory(self, command):
         if command.kind != "copy":
             return True
-        if "empty-copies" in self.as_simulated and all(lo == hi for _, lo, hi, _ in command.accesses):
+        empty = all(lo == hi for _, lo, hi, _ in command.accesses)
+        if empty and "empty-copies" in self.as_simulated:
             return True
         return "local-copies" not in self.as_simulated and command.local
 
