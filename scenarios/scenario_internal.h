@@ -26,9 +26,9 @@
 #include "scenarios/scenario.h"
 
 /* Longest time that one call can take (11 days), so that sums of them fit in int64; and longest
- * service of one command that the simulator can keep account of (2^43 ns, 2.4 hours). */
+ * service of one command that the simulator can keep account of (2^42 ns, 1.2 hours). */
 #define ORR__NS_MAX         INT64_C(1000000000000000)
-#define ORR__SERVICE_NS_MAX ((INT64_C(1) << 43) - 1)
+#define ORR__SERVICE_NS_MAX ((INT64_C(1) << 42) - 1)
 
 enum { ORR__SITE_MAX = 512, ORR__HOSTS_MAX = 65536, ORR__EXPECTATIONS_MAX = 1 << 20 };
 

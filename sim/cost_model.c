@@ -9,7 +9,7 @@ typedef unsigned __int128 wide;
 static const uint64_t NS_PER_S = 1000000000;
 
 static uint64_t clamp(wide value) {
-    return value > (wide)INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)value;
+    return value > ORR__WORK_MAX ? ORR__WORK_MAX : (uint64_t)value;
 }
 
 /* amount / (rate x ppm / 10^6) seconds, as work; half up in the last fractional bit. */
@@ -21,7 +21,7 @@ static uint64_t work_of(uint64_t amount, uint64_t rate, uint32_t ppm) {
     wide per_s = (wide)rate * ppm;
     wide scaled = ((wide)amount * NS_PER_S) << ORR__WORK_BITS;
     if (scaled > ~(wide)0 / ORR_PPM) { /* more than anyone can simulate */
-        return INT64_MAX;
+        return ORR__WORK_MAX;
     }
     return clamp((scaled * ORR_PPM + per_s / 2) / per_s);
 }
@@ -32,7 +32,7 @@ static uint64_t fixed(int64_t ns) {
 
 /* A stated service time; more than can be simulated is cut. */
 static uint64_t stated(int64_t ns) {
-    int64_t most_ns = INT64_MAX >> ORR__WORK_BITS;
+    int64_t most_ns = ORR__WORK_MAX >> ORR__WORK_BITS;
     return fixed(ns < most_ns ? ns : most_ns);
 }
 

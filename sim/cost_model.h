@@ -20,15 +20,18 @@ enum { ORR__WORK_BITS = 20 };
 #define ORR__WORK_NS                                                                               \
     ((uint64_t)1 << ORR__WORK_BITS) /* one ns of work; also the share "all of it" */
 
+/* Most work of one command, 2^42 ns or 1.2 hours: its account must not overflow 63 bits. */
+#define ORR__WORK_MAX ((uint64_t)1 << 62)
+
 struct orr__work {
-    uint64_t work;          /* ns << ORR__WORK_BITS, at most 2^63 - 1 */
+    uint64_t work;          /* ns << ORR__WORK_BITS, at most ORR__WORK_MAX */
     uint32_t sm, bandwidth; /* shares used alone, ORR__WORK_NS = all */
 };
 
 /* Where a copy goes. */
 enum orr__route { ORR__ROUTE_LOCAL, ORR__ROUTE_HOST, ORR__ROUTE_PEER, ORR__ROUTE_NETWORK };
 
-/* Work of a kernel or fill. service_ns >= 0 is its duration (at most 2^43 ns, 2.4 hours): its
+/* Work of a kernel or fill. service_ns >= 0 is its duration (at most 2^42 ns, 1.2 hours): its
  * demands are then spread over that time. */
 struct orr__work orr__kernel_work(const struct orr_device_spec *spec, enum orr_unit unit,
                                   enum orr_dtype dtype, uint64_t flops, uint64_t bytes,

@@ -183,9 +183,11 @@ static struct orr__work work_of(struct orr__sim *sim, uint32_t device,
         work = orr__copy_work(spec, route_of(sim, device, command), record->bytes_read);
         break;
     default: /* takes no time on the device unless it says so, or is a member of a group */
-        work.work = command->service_ns > 0
-                        ? orr__kernel_work(spec, 0, 0, 0, 0, command->service_ns).work
-                        : 0;
+        work.work =
+            command->service_ns > 0
+                ? orr__kernel_work(spec, ORR_UNIT_VECTOR, ORR_DTYPE_NONE, 0, 0, command->service_ns)
+                      .work
+                : 0;
         break;
     }
     return work;
@@ -369,7 +371,9 @@ static struct orr__group *group_create(struct orr__sim *sim, const uint32_t *str
     group->work =
         orr__collective_work(sim->devices[first].spec, commands[0].collective, spans_nodes);
     if (commands[0].service_ns >= 0) {
-        group->work.work = (uint64_t)commands[0].service_ns << ORR__WORK_BITS;
+        group->work.work = orr__kernel_work(sim->devices[first].spec, ORR_UNIT_VECTOR,
+                                            ORR_DTYPE_NONE, 0, 0, commands[0].service_ns)
+                               .work;
     }
     group->next = sim->groups;
     if (group->next) {
