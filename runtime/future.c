@@ -8,6 +8,7 @@
 struct arrival {
     uint32_t rank;
     struct orr_buffer *staging; /* NULL: an empty piece */
+    char *values;               /* the host's, while orr_future_get reads one after the other */
     struct orr_point point;
 };
 
@@ -19,6 +20,7 @@ struct orr_future {
     struct arrival *arrivals;
     struct orr_point *points; /* of the arrivals, for waiting */
     uint32_t count;
+    bool waited; /* orr_future_get has waited, and reads */
 };
 
 /* Replicas need to be fetched only once. */
@@ -194,8 +196,7 @@ static bool is_first_term(const struct orr_layout *layout, uint32_t rank) {
     return true;
 }
 
-static void place(const struct orr_future *future, const struct arrival *arrival, const char *from,
-                  char *to) {
+static void place(const struct orr_future *future, const struct arrival *arrival, char *to) {
     int64_t starts[ORR_RANK_MAX], terms;
     struct orr_shape piece = piece_of(future, arrival->rank, starts);
     enum orr_dtype dtype = future->info.dtype;
@@ -211,10 +212,10 @@ static void place(const struct orr_future *future, const struct arrival *arrival
             stride *= future->info.shape.dims[dim];
         }
         if (first) {
-            memcpy(to + (size_t)at * element, from + (size_t)i * element, element);
+            memcpy(to + (size_t)at * element, arrival->values + (size_t)i * element, element);
         } else {
             double sum = combine(reduction, orr_dtype_load(dtype, to, (size_t)at),
-                                 orr_dtype_load(dtype, from, (size_t)i));
+                                 orr_dtype_load(dtype, arrival->values, (size_t)i));
             orr_dtype_store(dtype, to, (size_t)at, sum);
         }
     }
@@ -231,20 +232,46 @@ static void average(const struct orr_future *future, void *values) {
     }
 }
 
-static enum orr_status read_piece(struct orr_future *future, const struct arrival *arrival,
-                                  char *values) {
-    struct orr_runtime *runtime = future->runtime;
+static enum orr_status read_piece(struct orr_runtime *runtime, struct arrival *arrival) {
     uint64_t bytes = orr_buffer_bytes(arrival->staging);
-    char *piece = orr_memory_alloc(runtime->memory, bytes);
-    if (!piece) {
+    char *values = orr_memory_alloc(runtime->memory, bytes);
+    if (!values) {
         return orr__runtime_no_memory(runtime);
     }
-    enum orr_status status = orr_buffer_read(arrival->staging, 0, piece, bytes, -1);
+    enum orr_status status = orr_buffer_read(arrival->staging, 0, values, bytes, -1);
     if (status == ORR_OK) {
-        place(future, arrival, piece, values);
+        arrival->values = values;
+    } else {
+        orr_memory_free(runtime->memory, values);
     }
-    orr_memory_free(runtime->memory, piece);
     return status;
+}
+
+/* Waits and reads every piece once: whoever is blocked in between repeats the call, and would else
+ * pay for all of it again, and be late again. */
+static enum orr_status collect(struct orr_future *future) {
+    enum orr_status status = ORR_OK;
+    if (!future->waited) {
+        status = orr__runtime_wait(future->runtime, future->points, future->count, ORR_WAIT_ALL,
+                                   ORR_TIME_MAX, ORR_SYNC_FUTURE, 0, NULL);
+        future->waited = status == ORR_OK;
+    }
+    for (uint32_t i = 0; status == ORR_OK && i < future->count; i++) {
+        struct arrival *arrival = &future->arrivals[i];
+        if (arrival->staging && !arrival->values) {
+            status = read_piece(future->runtime, arrival);
+        }
+    }
+    return status;
+}
+
+/* Whoever gets the values again waits and reads again. */
+static void forget(struct orr_future *future) {
+    future->waited = false;
+    for (uint32_t i = 0; future->arrivals && i < future->count; i++) {
+        orr_memory_free(future->runtime->memory, future->arrivals[i].values);
+        future->arrivals[i].values = NULL;
+    }
 }
 
 enum orr_status orr_future_get(struct orr_future *future, void *values, size_t bytes) {
@@ -259,21 +286,25 @@ enum orr_status orr_future_get(struct orr_future *future, void *values, size_t b
         return orr__runtime_fail(runtime, ORR_INVALID, "the future holds %llu bytes, not %llu",
                                  (unsigned long long)wanted, (unsigned long long)bytes);
     }
-    enum orr_status status = orr__runtime_wait(runtime, future->points, future->count, ORR_WAIT_ALL,
-                                               ORR_TIME_MAX, ORR_SYNC_FUTURE, 0, NULL);
+    enum orr_status status = collect(future);
+    if (status == ORR_BLOCKED) {
+        return status;
+    }
     for (uint32_t i = 0; status == ORR_OK && i < future->count; i++) {
-        if (future->arrivals[i].staging) {
-            status = read_piece(future, &future->arrivals[i], values);
+        if (future->arrivals[i].values) {
+            place(future, &future->arrivals[i], values);
         }
     }
     if (status == ORR_OK) {
         average(future, values);
     }
+    forget(future);
     return status;
 }
 
 static void free_arrays(struct orr_future *future) {
     const struct orr_memory *memory = future->runtime->memory;
+    forget(future);
     orr_memory_free(memory, future->arrivals);
     orr_memory_free(memory, future->points);
     orr_memory_free(memory, future);

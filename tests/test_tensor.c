@@ -465,6 +465,66 @@ static void values_from_the_host_arrive_whole_on_every_placement(void **state) {
     orr_runtime_destroy(&f.runtime);
 }
 
+/* Host `next` makes its next call, an operator over all devices or a copy of its result to the host;
+ * returns true when it has made all of them. */
+static bool go_on(struct fixture *f, struct orr_tensor *x, struct orr_tensor **y,
+                  struct orr_future **future, int *calls) {
+    enum { CALLS = 6 };
+    struct orr_attributes attributes;
+    const struct orr_operator *op = orr_operator_find("neg");
+    orr_operator_defaults(op, &attributes);
+    float values[64];
+    enum orr_status status = ORR_OK;
+    switch (*calls % 3) {
+    case 0: status = orr_tensor_apply(f->runtime, op, &x, 1, &attributes, NULL, y); break;
+    case 1: status = orr_tensor_future(*y, future); break;
+    case 2: status = orr_future_get(*future, values, sizeof values); break;
+    }
+    if (status == ORR_BLOCKED) {
+        return false;
+    }
+    must(f, status);
+    if (*calls % 3 == 2) {
+        orr_tensor_destroy(y);
+        orr_future_destroy(future);
+    }
+    return ++*calls == CALLS;
+}
+
+/* An operator costs its host more than one command's time, so that its later commands would come
+ * after another host's call: repeating all of it each time, two hosts would go on for ever. */
+static void operators_of_two_hosts_on_many_devices_happen_once(void **state) {
+    (void)state;
+    enum { DEVICES = 4, HOSTS = 3 };
+    struct fixture f;
+    open_devices(&f, DEVICES, false);
+    struct orr_layout cut = orr_layout_replicated(orr_mesh_default(f.runtime));
+    cut.axes[0] = (struct orr_placement){.kind = ORR_SHARD, .dim = 0};
+    struct orr_tensor *x = randn(&f, 2, (int64_t[]){8, 8}, ORR_DTYPE_F32, 1, &cut);
+    struct orr_tensor *y[HOSTS] = {NULL};
+    struct orr_future *futures[HOSTS] = {NULL};
+    int calls[HOSTS] = {0}, done = 0;
+    for (uint32_t i = 1, host; i < HOSTS; i++) {
+        must(&f, orr_runtime_add_host(f.runtime, "other", &host));
+        assert_int_equal(host, i);
+    }
+    for (int turns = 0; done < HOSTS; turns++) {
+        uint32_t host;
+        assert_true(turns < 1000);
+        must(&f, orr_runtime_next_host(f.runtime, &host));
+        must(&f, orr_runtime_set_caller(f.runtime, host, NULL));
+        if (go_on(&f, x, &y[host], &futures[host], &calls[host])) {
+            orr_runtime_host_done(f.runtime, host);
+            done++;
+        }
+    }
+    for (uint32_t device = 0; device < DEVICES; device++) { /* x, and twice y for each host */
+        struct orr_stream *stream = orr_device_stream(f.runtime, device, ORR_STREAM_COMPUTE);
+        assert_int_equal(orr_stream_point(stream).seq, 1 + 2 * HOSTS);
+    }
+    orr_runtime_destroy(&f.runtime);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_worked_example_runs_eagerly_in_its_times),
@@ -477,6 +537,7 @@ int main(void) {
         cmocka_unit_test(gathering_any_dimension_restores_the_tensor),
         cmocka_unit_test(a_partial_through_a_non_linear_operator_is_refused),
         cmocka_unit_test(values_from_the_host_arrive_whole_on_every_placement),
+        cmocka_unit_test(operators_of_two_hosts_on_many_devices_happen_once),
     };
     return cmocka_run_group_tests_name("tensor", tests, NULL, NULL);
 }
