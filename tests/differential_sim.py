@@ -39,42 +39,19 @@ PROGRAMS = 400
 # For these the model does it the simulator's way, or the program is left out; `--strict NAME` shows
 # the smallest program that differs. Whoever mends one takes it off this list.
 SWITCHED_OFF = {
-    "carry-below-zero":
-        "work that is shorter than what its predecessor was rounded up by takes no time, and the "
-        "difference is lost (sim.h: the remainder is carried into the next back-to-back command)",
-    "carry-over-ranges":
-        "a command without duration (a host function, say) hands the remainder on if it touches no "
-        "memory, and loses it if it does (sim.h, as above)",
     "collective-carry":
         "collectives neither take a remainder over nor hand one on (sim.h, as above)",
-    "one-rate":
-        "when the multiprocessors are shared, a kernel that uses none is slowed down, too; likewise"
-        " for the bandwidth",
-    "fixed-part-shares":
-        "a kernel's fixed part and a copy's latency count as time in which it uses the device "
-        "(cost_model.h: the share it uses while it runs alone), so kernels that last mostly for "
-        "their fixed part slow each other down",
     "copy-engines":
         "any number of copies runs at once, each at its share of the engines (device_spec.h: copies"
         " that run at once)",
-    "local-copies":
-        "a copy within a device goes on at full speed beside whatever else uses the memory: two of "
-        "them move more than its bandwidth (sim.h: commands share the memory bandwidth)",
     "links":
         "copies over one link, in one direction, each have all of it (design: flows share links)",
-    "waiting-members":
-        "members of a collective that wait for the last one take bandwidth (cost_model.h: its work "
-        "is from the start of its last member)",
     "empty-copies":
         "a copy of no bytes takes a kernel's fixed part, not the link's latency (cost_model.h)",
     "run-ahead":
         "a device that nobody disturbs finishes commands without duration before the host's call at"
         " the same time, another device after it: what queries say, and whether a queue is full, "
         "depends on what other streams do (agenda.h: host before start). Left out",
-    "finish-and-begin":
-        "what starts on a device may be taken before what finishes there in the same ns, if that "
-        "has less than a ns left or a collective begins (agenda.h: finish before start): it then "
-        "goes on at a lower rate. Left out",
     "host-access":
         "work that starts while the host reads or writes is seen as a race only if its device ran "
         "ahead. Left out",
@@ -83,7 +60,7 @@ SWITCHED_OFF = {
         "(hazard_ranges.h: misses no overlap)",
 }
 # What is left out. Nobody can say about two-starts: which of two commands starts first in one ns.
-LEFT_OUT = {"run-ahead", "finish-and-begin", "host-access", "two-starts"}
+LEFT_OUT = {"run-ahead", "host-access", "two-starts"}
 
 
 @dataclasses.dataclass

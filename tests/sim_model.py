@@ -275,9 +275,6 @@ class World:
         self.clock = 0          # of the devices
         self.events = {}        # number -> the command that it stands for
         self.denied = []        # (time, commands) of queries that said no
-        self.finished = set()   # (device, time) at which something finished
-        self.hastened = set()   # ... and made something else finish in the same ns,
-        self.hurried = set()    # ... or would have, had nothing started at once
         self.running = [[] for _ in range(machine.devices)]     # kernels, fills, copies
         self.arrived = [[] for _ in range(machine.devices)]     # members of collectives
 
@@ -285,6 +282,9 @@ class World:
 
     def shares_kernels_memory(self, command):
         if command.kind != "copy":
+            return True
+        empty = all(lo == hi for _, lo, hi, _ in command.accesses)
+        if empty and "empty-copies" in self.as_simulated:
             return True
         return "local-copies" not in self.as_simulated and command.local
 
@@ -318,8 +318,9 @@ class World:
 
     def copy_rate(self, command):
         rate = ONE
-        if "copy-engines" in self.as_simulated:
-            copies = [c for c in self.running[command.device] if c.kind == "copy"]
+        if "copy-engines" in self.as_simulated and not self.shares_kernels_memory(command):
+            copies = [c for c in self.running[command.device]
+                      if not self.shares_kernels_memory(c)]
             engines = max(1, self.machine.copy_engines)
             rate = min(rate, engines * ONE // len(copies))
         if "links" not in self.as_simulated:
@@ -451,16 +452,11 @@ class World:
         done = [c for running in self.running for c in running
                 if self.lasts(c.rest, self.rate_of(c)) == 0]
         groups = [g for g in self.groups() if g.began and self.lasts(g.rest, ONE) == 0]
-        self.hastened.update({(c.device, self.clock) for c in done} & self.finished)
-        self.finished.update((c.device, self.clock) for c in
-                             done + [m for g in groups for m in g.members])
         for command in done:
             self.running[command.device].remove(command)
         for group in groups:
             for member in group.members:
                 self.arrived[member.device].remove(member)
-        self.hurried.update((c.device, self.clock) for running in self.running for c in running
-                            if self.lasts(c.rest, self.rate_of(c)) == 0)
         for command in done:
             self.finish(command, command.rest)
         for group in groups:
@@ -669,19 +665,6 @@ class World:
             # One is over in less than half a ns if it runs alone: before the other starts?
             if len(commands) > 1 and any(c.finish_ns == start for c in commands):
                 self.played.ties.add("two-starts")
-        finishes = {(c.device, c.finish_ns) for c in self.played.commands
-                    if c.cost.work and not c.group}
-        for command in self.played.commands:
-            # What starts now may be taken before what finishes now: a collective that begins as
-            # another device finishes something, and anything beside a finish that hastens another;
-            # or after it, if a command without duration that touches memory is in between.
-            at = command.device, command.start_ns
-            if at in self.hurried and command.settles and command.touches:
-                self.played.ties.add("finish-and-begin")
-            if command.cost.work and command.earliest_ns == command.start_ns and (
-                    at in self.hastened or at in finishes and command.group
-                    and command.start_ns == max(m.start_ns for m in command.group.members)):
-                self.played.ties.add("finish-and-begin")
 
 
 def play(machine, streams, buffers, program, as_simulated=frozenset()):
