@@ -127,6 +127,10 @@ static int compiled_call(lua_State *L) {
         inputs[i] = orr__tensor(L, i + 2, "compiled function");
     }
     struct orr_scenario *scenario = orr__caller(L);
+    if (scenario->live_count > 1) { /* tracing can't be left in the middle */
+        return orr__raise(L, ORR_UNSUPPORTED,
+                          "a fused or captured function can't be called while several hosts run");
+    }
     luaL_checkstack(L, 3 * ORR_REGION_OPERANDS_MAX + 16, "compiled function");
     lua_getiuservalue(L, 1, 1);
     struct trace trace = {.L = L, .function = lua_gettop(L)};
