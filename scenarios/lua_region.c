@@ -128,7 +128,7 @@ static int compiled_call(lua_State *L) {
     }
     struct orr_scenario *scenario = orr__caller(L);
     if (scenario->live_count > 1) { /* tracing can't be left in the middle */
-        return orr__raise(L, ORR_UNSUPPORTED,
+        return orr__raise(L, ORR_INVALID,
                           "a fused or captured function can't be called while several hosts run");
     }
     luaL_checkstack(L, 3 * ORR_REGION_OPERANDS_MAX + 16, "compiled function");
