@@ -10,6 +10,8 @@
 #include "runtime/runtime_internal.h"
 #include "runtime/tensor_internal.h"
 
+#define CLOCK_MAX_NS (INT64_C(1) << 61) /* as ORR_EVENTS_TIME_MAX: later ops are bad records */
+
 /* --- errors --- */
 
 enum orr_status orr__runtime_fail(struct orr_runtime *runtime, enum orr_status status,
@@ -394,6 +396,9 @@ enum orr_status orr_runtime_spend(struct orr_runtime *runtime, int64_t ns) {
     if (ns < 0)
         return orr__runtime_fail(runtime, ORR_INVALID, "a host can't compute for %lld ns",
                                  (long long)ns);
+    if (ns > CLOCK_MAX_NS - orr_runtime_now(runtime))
+        return orr__runtime_fail(runtime, ORR_INVALID,
+                                 "the host's clock would pass 2^61 ns, the end of time");
     runtime->verbs->host_spend(runtime->backend, runtime->host, ns);
     return ORR_OK;
 }

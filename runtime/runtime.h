@@ -85,7 +85,8 @@ void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host);
 /* Clock of the current host, ns since the run began. */
 int64_t orr_runtime_now(struct orr_runtime *runtime);
 
-/* The current host computes for `ns` (virtual clocks; ORR_UNSUPPORTED elsewhere). */
+/* The current host computes for `ns` (virtual clocks; ORR_UNSUPPORTED elsewhere). ORR_INVALID for
+ * less than 0, and past 2^61 ns (73 years), which no trace can tell. */
 enum orr_status orr_runtime_spend(struct orr_runtime *runtime, int64_t ns) ORR_MUST_CHECK;
 
 /* What the run was created with. Specs and names are borrowed until destroy; device < count. */

@@ -231,9 +231,16 @@ static uint32_t ppm_of(double share) {
     return (uint32_t)(share * ORR_PPM + 0.5);
 }
 
+/* A time is at most 1000 s, so that millions of them fit a clock. */
+static double largest(const struct field *field) {
+    if (field->unit == UNIT_NS)
+        return 1e12;
+    return field->store == STORE_PPM ? 1 : field->store == STORE_U32 ? 4e9 : 9e18;
+}
+
 static void read_field(lua_State *L, const struct field *field) {
     char *at = (char *)&parse_of(L)->machine->spec + field->offset;
-    double max = field->store == STORE_PPM ? 1 : field->store == STORE_U32 ? 4e9 : 9e18;
+    double max = largest(field);
     double value = read_figure(L, field->key, field->unit, max);
     uint64_t whole = (uint64_t)value;
     uint32_t small = field->store == STORE_PPM ? ppm_of(value) : (uint32_t)whole;

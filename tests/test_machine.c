@@ -170,6 +170,8 @@ static void what_is_wrong_in_a_machine_file_is_named(void **state) {
         {"return { bandwidth = {'5', source = 's'} }", "m.lua: bandwidth: expected a number"},
         {"return { bandwidth = {-5, source = 's'} }",
          "m.lua: bandwidth: the number is out of range"},
+        {"return { host_launch_ns = {9e18, source = 's'} }",
+         "m.lua: host_launch_ns: the number is out of range"},
         {"return { bandwidth = {0/0, source = 's'} }",
          "m.lua: bandwidth: the number is out of range"},
         {"return { peak = {matrx = {}} }",

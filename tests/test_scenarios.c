@@ -370,6 +370,8 @@ static void the_hosts_clock_can_be_spent(void **state) {
     expect_printed("local a = orrery.now() orrery.spend(1234) print(orrery.now() - a)", "1234\n");
     expect_failure("orrery.spend(-1)",
                    "demo.lua:1: orrery.spend: ns: -1 is not within 0 and 1000000000000000");
+    expect_failure("for _ = 1, 3000 do orrery.spend(1000000000000000) end",
+                   "demo.lua:1: the host's clock would pass 2^61 ns, the end of time");
 }
 
 static void a_kernels_call_and_service_take_what_it_says(void **state) {
