@@ -137,7 +137,6 @@ static void split(struct orr__block *block, uint64_t bytes, struct orr__block *r
     rest->segment = block->segment;
     rest->offset = block->offset + bytes;
     rest->bytes = block->bytes - bytes;
-    rest->busy_seq = block->busy_seq;
     rest->fresh = block->fresh;
     rest->before = block;
     rest->after = block->after;
@@ -152,8 +151,6 @@ static void split(struct orr__block *block, uint64_t bytes, struct orr__block *r
 static struct orr__block *merge(struct orr__block *left, struct orr__block *right) {
     assert(left->offset + left->bytes == right->offset);
     left->bytes += right->bytes;
-    if (right->busy_seq > left->busy_seq)
-        left->busy_seq = right->busy_seq;
     left->fresh = left->fresh && right->fresh;
     left->after = right->after;
     if (left->after)

@@ -48,9 +48,8 @@ enum orr__block_state { ORR__BLOCK_FREE, ORR__BLOCK_USED, ORR__BLOCK_HELD };
 
 struct orr__block {
     struct orr__segment *segment;
-    uint64_t offset, bytes; /* in the segment */
-    uint64_t requested;     /* as asked for, while in use */
-    uint64_t busy_seq;      /* the caller's: the stream has to retire this before it is idle */
+    uint64_t offset, bytes;            /* in the segment */
+    uint64_t requested;                /* as asked for, while in use */
     struct orr__block *before, *after; /* neighbours in the segment, by address */
     struct orr__block *left, *right;   /* tree of free blocks; `right` also links spare ones */
     uint32_t priority;                 /* in the tree */

@@ -84,10 +84,6 @@ static void hand_back(struct orr_buffer *buffer) {
     struct orr__block *block = buffer->block;
     struct orr__segment *segment = block->segment;
     assert(!buffer->live && !buffer->uses && segment->memory == buffer->memory);
-    /* With users left, what the stream holds by now covers them: its own commands, and others that
-     * it was made to wait for. */
-    if (buffer->users > 0 && block->busy_seq < buffer->stream->last.seq)
-        block->busy_seq = buffer->stream->last.seq;
     orr__block_put(block);
     buffer->block = NULL;
     if (buffer->users == 0) {
