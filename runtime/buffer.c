@@ -428,15 +428,15 @@ enum orr_status orr_buffer_alloc(struct orr_stream *stream, uint64_t bytes, cons
     struct orr_buffer *buffer;
     struct orr__block *block;
     enum orr_status status = begin_alloc(runtime, bytes, label, &buffer);
+    if (status == ORR_OK) {
+        status = take_block(stream, bytes, &block);
+        if (status != ORR_OK)
+            pool_buffer(buffer);
+    }
+    if (status != ORR_BLOCKED) /* the next call begins anew */
+        runtime->hosts[runtime->host].first_ns = ORR_TIME_NONE;
     if (status != ORR_OK)
         return status;
-    status = take_block(stream, bytes, &block);
-    if (status != ORR_BLOCKED)
-        runtime->hosts[runtime->host].first_ns = ORR_TIME_NONE;
-    if (status != ORR_OK) {
-        pool_buffer(buffer);
-        return status;
-    }
     buffer->id = ++runtime->buffer_count;
     buffer->stream = stream;
     buffer->device = stream->device;

@@ -465,7 +465,7 @@ static void values_from_the_host_arrive_whole_on_every_placement(void **state) {
     orr_runtime_destroy(&f.runtime);
 }
 
-/* Host `next` makes its next call, an operator over all devices or a copy of its result to the host;
+/* A host makes its next call, an operator over all devices or a copy of its result to the host;
  * returns true when it has made all of them. */
 static bool go_on(struct fixture *f, struct orr_tensor *x, struct orr_tensor **y,
                   struct orr_future **future, int *calls) {
