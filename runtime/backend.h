@@ -131,6 +131,10 @@ struct orr_command {
     struct orr_command *in_place;
 };
 
+/* How much from the address of a command in place on its end will touch, for backends that fetch it
+ * ahead: the command, and what the host layer keeps behind it. */
+enum { ORR_COMMAND_FETCH_BYTES = 384 };
+
 enum {
     /* Part of a graph launch: costs graph_node_ns, no launch, and belongs to the graph's call, so
      * that it does not wait for its host's turn. */

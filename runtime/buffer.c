@@ -30,7 +30,7 @@ static struct orr_buffer *new_buffer(struct orr_runtime *runtime) {
     if (buffer)
         runtime->buffer_pool = buffer->next;
     else
-        buffer = orr_memory_alloc(runtime->memory, sizeof *buffer);
+        buffer = orr_memory_alloc_lines(runtime->memory, sizeof *buffer);
     if (buffer)
         *buffer = (struct orr_buffer){.runtime = runtime};
     return buffer;
@@ -701,7 +701,7 @@ static void free_list(struct orr_runtime *runtime, struct orr_buffer *list) {
         struct orr_buffer *buffer = list;
         list = buffer->next;
         free_uses(runtime, buffer->uses);
-        orr_memory_free(runtime->memory, buffer);
+        orr_memory_free_lines(runtime->memory, buffer);
     }
 }
 

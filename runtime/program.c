@@ -95,7 +95,7 @@ static void free_program(struct orr_program *program, bool closing) {
         if (template->release)
             template->release(template->work);
         for (uint32_t k = 0; !closing && k < template->command.access_count; k++)
-            orr__buffer_let_go(template->buffers[k]);
+            orr__buffer_let_go(orr__pending_buffer(template, k));
         orr__pending_drop(template);
     }
     unlink_program(program);
@@ -155,7 +155,7 @@ uint64_t orr_program_launch_count(const struct orr_program *program) {
 struct orr_program_command orr_program_at(const struct orr_program *program, uint32_t index) {
     assert(index < program->node_count);
     const struct orr__program_node *node = &program->nodes[index];
-    const struct orr__pending *template = node->template;
+    struct orr__pending *template = node->template;
     const struct orr_record_command *record = &template->command.record;
     return (struct orr_program_command){
         .name = orr_names_text(program->runtime->names, record->name),
@@ -165,8 +165,8 @@ struct orr_program_command orr_program_at(const struct orr_program *program, uin
         .bytes_read = record->bytes_read,
         .bytes_written = record->bytes_written,
         .access_count = template->command.access_count,
-        .accesses = template->accesses,
-        .buffers = template->buffers,
+        .accesses = template->command.accesses,
+        .buffers = template->command.access_count > 0 ? orr__pending_buffers(template) : NULL,
         .wait_count = node->wait_count,
         .waits = node->wait_count > 0 ? program->waits + node->waits_begin : NULL};
 }

@@ -198,7 +198,7 @@ static void add_node(struct orr_program *program, struct orr_stream *stream,
     program->streams[index] = stream;
     program->points[index] = (struct orr_point){.stream = stream->id};
     for (uint32_t i = 0; i < pending->command.access_count; i++)
-        orr__buffer_hold(pending->buffers[i]);
+        orr__buffer_hold(orr__pending_buffer(pending, i));
 }
 
 /* A point of another program, or of an earlier region, can't become an edge. */

@@ -136,8 +136,8 @@ static struct orr__pending *take_node(struct orr_program *program, uint32_t inde
     command->collective = recorded->collective;
     command->access_count = recorded->access_count;
     for (uint32_t i = 0; i < recorded->access_count; i++) {
-        pending->accesses[i] = template->accesses[i];
-        pending->buffers[i] = template->buffers[i];
+        orr__pending_accesses(pending)[i] = recorded->accesses[i];
+        orr__pending_buffers(pending)[i] = orr__pending_buffer(template, i);
     }
     if (template->communicator)
         pending->communicator =

@@ -39,7 +39,8 @@ enum {
  *     0 [ record                   ][ ... ]   written at the call, completed and copied to the sink
  *   128 [ rest of the command      ]          at the end
  *   200 [ what retiring it takes   ]
- *   256 [ ranges, collective       ]          not there if `capacity` is 0 */
+ *   256 [ ..buffers][accesses..    ]          here or behind three ranges it may be cut off
+ *   448 [ pointers, collective     ] */
 struct orr__pending {
     struct orr_command command; /* first; in place: the backend may keep its address */
     struct orr__pending *next;  /* in a pool */
@@ -51,21 +52,51 @@ struct orr__pending {
         orr_host_function function; /* HOSTFN; its context is `work` */
     };
     struct orr_communicator *communicator; /* COLLECTIVE; NULL otherwise */
-    uint32_t capacity;                     /* of the arrays */
-    bool untold;   /* submitted, but its edges and accesses are not written yet */
-    uint8_t value; /* FILL */
-    /* The arrays that `command.accesses` points to; command.access_count are filled. */
-    struct orr_access *accesses;
-    struct orr_buffer **buffers; /* of the accesses */
-    struct orr_collective collective;
-    struct orr_access inline_accesses[ORR__PENDING_INLINE];
+    uint32_t capacity;                     /* ranges that there is room for */
+    bool untold;          /* submitted, but its edges and accesses are not written yet */
+    uint8_t value;        /* FILL */
+    uint8_t first_buffer; /* of the inline ones */
+    /* Ranges; command.access_count are filled. So that a few take few lines, the accesses grow
+     * upwards from where the buffers, which are as many, end. */
     struct orr_buffer *inline_buffers[ORR__PENDING_INLINE];
+    struct orr_access inline_accesses[ORR__PENDING_INLINE];
+    struct orr_access *more_accesses; /* instead, if there are more: of `capacity` */
+    struct orr_buffer **more_buffers;
+    struct orr_collective collective;
+};
+
+static inline struct orr_access *orr__pending_accesses(struct orr__pending *pending) {
+    return pending->capacity > ORR__PENDING_INLINE ? pending->more_accesses
+                                                   : pending->inline_accesses;
+}
+
+static inline struct orr_buffer **orr__pending_buffers(struct orr__pending *pending) {
+    return pending->capacity > ORR__PENDING_INLINE
+               ? pending->more_buffers
+               : &pending->inline_buffers[pending->first_buffer];
+}
+
+/* The buffer of access `index`. */
+static inline struct orr_buffer *orr__pending_buffer(const struct orr__pending *pending,
+                                                     uint32_t index) {
+    return pending->capacity > ORR__PENDING_INLINE
+               ? pending->more_buffers[index]
+               : pending->inline_buffers[pending->first_buffer + index];
+}
+
+/* Pending objects come in sizes: cut off behind what every command has, behind a few ranges, or
+ * complete, as collectives and kernels with many ranges need them. */
+enum orr__pending_size {
+    ORR__PENDING_PLAIN,
+    ORR__PENDING_FEW,
+    ORR__PENDING_WHOLE,
+    ORR__PENDING_SIZES
 };
 
 enum {
-    ORR__PENDING_PLAIN_BYTES = 256, /* of one without ranges, not for a collective */
-    ORR__PENDING_SLAB_MIN = 16,     /* objects of a slab; each slab is twice the one before */
-    ORR__PENDING_SLAB_MAX = 131072
+    ORR__PENDING_FEW_RANGES = 3,
+    ORR__PENDING_SLAB_MIN = 16, /* objects of a slab; each slab is twice the one before */
+    ORR__PENDING_SLAB_BYTES_MAX = 32 << 20 /* up to this */
 };
 
 /* Pending objects are cut from slabs, which are freed with the runtime. */
@@ -134,16 +165,20 @@ struct orr__use {
     uint64_t offset, bytes; /* of the block, once it is history of its segment */
 };
 
+/* What commands with ranges touch is in the first cache line. */
 struct orr_buffer {
     struct orr_runtime *runtime;
-    uint64_t id, bytes;
+    uint64_t bytes;
     uint64_t base; /* of its first byte within `memory` */
     void *data;    /* host pointer of its first byte, NULL if there is none */
-    uint32_t memory, device, label, site;
-    uint32_t users;               /* ranges of commands that have not retired */
-    uint32_t holders;             /* ranges of recorded programs */
-    bool abandoned;               /* freed while it had holders: live until the last lets go */
-    bool live;                    /* not freed */
+    uint32_t memory, device;
+    uint32_t users;   /* ranges of commands that have not retired */
+    uint32_t holders; /* ranges of recorded programs */
+    bool abandoned;   /* freed while it had holders: live until the last lets go */
+    bool live;        /* not freed */
+    uint32_t label;
+    uint64_t id;
+    uint32_t site;
     struct orr_stream *stream;    /* allocated for; NULL: host memory */
     struct orr__block *block;     /* NULL: host memory, or handed back */
     struct orr__segment *segment; /* after the free: counts this buffer in `pending`; else NULL */
@@ -216,7 +251,7 @@ struct orr_runtime {
     uint64_t segment_count, event_count, pending_count, program_count;
     uint32_t communicator_count;
 
-    struct orr__pending_pool pending_pools[2]; /* plain ones; those with ranges or a collective */
+    struct orr__pending_pool pending_pools[ORR__PENDING_SIZES];
     struct orr_buffer *buffer_pool;
     struct orr__capture *capture;
     struct orr_program *programs; /* all, the newest first */

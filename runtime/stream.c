@@ -197,7 +197,7 @@ static bool is_reachable(const struct orr__pending *pending) {
     if (pending->runtime->timing_only || pending->command.access_count == 0)
         return false;
     for (uint32_t i = 0; i < pending->command.access_count; i++)
-        if (!pending->buffers[i]->data)
+        if (!orr__pending_buffer(pending, i)->data)
             return false;
     return true;
 }

@@ -22,11 +22,11 @@ static bool grow_accesses(struct orr__pending *pending, uint32_t count) {
         return false;
     }
     if (pending->capacity > ORR__PENDING_INLINE) {
-        orr_memory_free(memory, pending->accesses);
-        orr_memory_free(memory, pending->buffers);
+        orr_memory_free(memory, pending->more_accesses);
+        orr_memory_free(memory, pending->more_buffers);
     }
-    pending->accesses = accesses;
-    pending->buffers = buffers;
+    pending->more_accesses = accesses;
+    pending->more_buffers = buffers;
     pending->capacity = count;
     return true;
 }
@@ -37,8 +37,8 @@ static bool add_slab(struct orr_runtime *runtime, struct orr__pending_pool *pool
     if (!slab)
         return false;
     slab->count = pool->slabs ? 2 * pool->slabs->count : ORR__PENDING_SLAB_MIN;
-    if (slab->count > ORR__PENDING_SLAB_MAX)
-        slab->count = ORR__PENDING_SLAB_MAX;
+    if (slab->count > ORR__PENDING_SLAB_BYTES_MAX / object_bytes)
+        slab->count = ORR__PENDING_SLAB_BYTES_MAX / object_bytes;
     slab->object_bytes = object_bytes;
     slab->objects = orr_memory_take_lines(runtime->memory, slab->count * object_bytes);
     if (!slab->objects) {
@@ -54,36 +54,42 @@ static struct orr__pending *object_at(const struct orr__pending_slab *slab, size
     return (void *)(slab->objects + index * slab->object_bytes);
 }
 
-static struct orr__pending *cut_pending(struct orr_runtime *runtime, struct orr__pending_pool *pool,
-                                        bool plain) {
-    static_assert(offsetof(struct orr__pending, accesses) == ORR__PENDING_PLAIN_BYTES,
-                  "four cache lines for every command");
-    size_t bytes = plain ? ORR__PENDING_PLAIN_BYTES : sizeof(struct orr__pending);
+#define LINES(bytes) (((bytes) + ORR_LINE_BYTES - 1) / ORR_LINE_BYTES * ORR_LINE_BYTES)
+
+static const struct {
+    uint32_t capacity;
+    size_t bytes;
+} sizes[ORR__PENDING_SIZES] = {
+    [ORR__PENDING_PLAIN] = {0, LINES(offsetof(struct orr__pending, inline_buffers))},
+    [ORR__PENDING_FEW] = {ORR__PENDING_FEW_RANGES,
+                          LINES(offsetof(struct orr__pending,
+                                         inline_accesses[ORR__PENDING_FEW_RANGES]))},
+    [ORR__PENDING_WHOLE] = {ORR__PENDING_INLINE, LINES(sizeof(struct orr__pending))},
+};
+
+static struct orr__pending *cut_pending(struct orr_runtime *runtime, enum orr__pending_size size) {
+    struct orr__pending_pool *pool = &runtime->pending_pools[size];
     if ((!pool->slabs || pool->slabs->used == pool->slabs->count) &&
-        !add_slab(runtime, pool, bytes))
+        !add_slab(runtime, pool, sizes[size].bytes))
         return NULL;
     struct orr__pending *pending = object_at(pool->slabs, pool->slabs->used++);
     if (pool->slabs->used < pool->slabs->count)
-        orr__lines_fetch(object_at(pool->slabs, pool->slabs->used), ORR__PENDING_PLAIN_BYTES);
+        orr__lines_fetch(object_at(pool->slabs, pool->slabs->used), sizes[size].bytes);
     pending->runtime = runtime;
-    pending->capacity = plain ? 0 : ORR__PENDING_INLINE;
+    pending->capacity = sizes[size].capacity;
     pending->untold = false;
-    if (!plain) {
-        pending->accesses = pending->inline_accesses;
-        pending->buffers = pending->inline_buffers;
-    }
     return pending;
 }
 
 void orr__pending_pools_destroy(struct orr_runtime *runtime) {
     const struct orr_memory *memory = runtime->memory;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < ORR__PENDING_SIZES; i++) {
         struct orr__pending_slab *slab;
         while ((slab = runtime->pending_pools[i].slabs) != NULL) {
             for (size_t k = 0; k < slab->used; k++)
                 if (object_at(slab, k)->capacity > ORR__PENDING_INLINE) {
-                    orr_memory_free(memory, object_at(slab, k)->accesses);
-                    orr_memory_free(memory, object_at(slab, k)->buffers);
+                    orr_memory_free(memory, object_at(slab, k)->more_accesses);
+                    orr_memory_free(memory, object_at(slab, k)->more_buffers);
                 }
             runtime->pending_pools[i].slabs = slab->next;
             orr_memory_free_lines(memory, slab->objects);
@@ -93,11 +99,17 @@ void orr__pending_pools_destroy(struct orr_runtime *runtime) {
     }
 }
 
-static struct orr__pending *new_pending(struct orr_runtime *runtime, bool plain) {
-    struct orr__pending_pool *pool = &runtime->pending_pools[plain ? 0 : 1];
+static enum orr__pending_size size_for(enum orr_command_kind kind, uint32_t access_count) {
+    if (kind == ORR_COMMAND_COLLECTIVE || access_count > ORR__PENDING_FEW_RANGES)
+        return ORR__PENDING_WHOLE;
+    return access_count > 0 ? ORR__PENDING_FEW : ORR__PENDING_PLAIN;
+}
+
+static struct orr__pending *new_pending(struct orr_runtime *runtime, enum orr__pending_size size) {
+    struct orr__pending_pool *pool = &runtime->pending_pools[size];
     struct orr__pending *pending = pool->free;
     if (!pending)
-        return cut_pending(runtime, pool, plain);
+        return cut_pending(runtime, size);
     pool->free = pending->next;
     return pending;
 }
@@ -128,7 +140,7 @@ static void clear_command(struct orr__pending *pending) {
     command->submit_ns = command->service_ns = -1;
     command->flags = 0;
     command->access_count = 0;
-    command->accesses = pending->capacity > 0 ? pending->accesses : NULL;
+    command->accesses = pending->capacity > 0 ? orr__pending_accesses(pending) : NULL;
     command->run = NULL;
     command->work = NULL;
     command->collective = NULL;
@@ -138,8 +150,7 @@ static void clear_command(struct orr__pending *pending) {
 
 struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_command_kind kind,
                                        uint32_t name, uint32_t access_count) {
-    bool plain = access_count == 0 && kind != ORR_COMMAND_COLLECTIVE;
-    struct orr__pending *pending = new_pending(runtime, plain);
+    struct orr__pending *pending = new_pending(runtime, size_for(kind, access_count));
     if (!pending)
         return NULL;
     if (access_count > pending->capacity && !grow_accesses(pending, access_count)) {
@@ -150,13 +161,19 @@ struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_com
     pending->work = NULL;
     pending->release = NULL;
     pending->communicator = NULL;
+    pending->first_buffer =
+        (uint8_t)(access_count < ORR__PENDING_INLINE ? ORR__PENDING_INLINE - access_count : 0);
     clear_record(runtime, &pending->command.record, kind, name);
     clear_command(pending);
     return pending;
 }
 
 void orr__pending_drop(struct orr__pending *pending) {
-    struct orr__pending_pool *pool = &pending->runtime->pending_pools[pending->capacity ? 1 : 0];
+    enum orr__pending_size size = pending->capacity == 0 ? ORR__PENDING_PLAIN
+                                  : pending->capacity == ORR__PENDING_FEW_RANGES
+                                      ? ORR__PENDING_FEW
+                                      : ORR__PENDING_WHOLE;
+    struct orr__pending_pool *pool = &pending->runtime->pending_pools[size];
     pending->next = pool->free;
     pool->free = pending;
 }
@@ -189,32 +206,33 @@ enum orr_status orr__pending_add(struct orr__pending *pending, uint32_t device,
         return status;
     uint32_t index = pending->command.access_count;
     assert(index < pending->capacity);
-    pending->accesses[index] = (struct orr_access){.memory = range->buffer->memory,
-                                                   .mode = (uint32_t)range->mode,
-                                                   .offset = range->buffer->base + range->offset,
-                                                   .bytes = range->bytes};
-    pending->buffers[index] = range->buffer;
+    orr__pending_accesses(pending)[index] =
+        (struct orr_access){.memory = range->buffer->memory,
+                            .mode = (uint32_t)range->mode,
+                            .offset = range->buffer->base + range->offset,
+                            .bytes = range->bytes};
+    orr__pending_buffers(pending)[index] = range->buffer;
     pending->command.access_count = index + 1;
     return ORR_OK;
 }
 
 void *orr__pending_pointer(const struct orr__pending *pending, uint32_t index) {
     assert(index < pending->command.access_count);
-    const struct orr_buffer *buffer = pending->buffers[index];
+    const struct orr_buffer *buffer = orr__pending_buffer(pending, index);
     if (!buffer->data)
         return NULL;
-    return (char *)buffer->data + (pending->accesses[index].offset - buffer->base);
+    return (char *)buffer->data + (pending->command.accesses[index].offset - buffer->base);
 }
 
 /* From here to the retirement the buffers' bytes are in use. */
 static void hold_buffers(const struct orr__pending *pending) {
     for (uint32_t i = 0; i < pending->command.access_count; i++)
-        pending->buffers[i]->users++;
+        orr__pending_buffer(pending, i)->users++;
 }
 
 static void release_buffers(const struct orr__pending *pending) {
     for (uint32_t i = 0; i < pending->command.access_count; i++) {
-        struct orr_buffer *buffer = pending->buffers[i];
+        struct orr_buffer *buffer = orr__pending_buffer(pending, i);
         assert(buffer->users > 0);
         if (--buffer->users == 0 && !buffer->live)
             orr__buffer_unused(buffer);
@@ -237,13 +255,14 @@ static void tell_edges(const struct orr_runtime *runtime, uint64_t id) {
 
 static void tell_accesses(const struct orr__pending *pending, uint64_t id) {
     for (uint32_t i = 0; i < pending->command.access_count; i++) {
-        const struct orr_buffer *buffer = pending->buffers[i];
+        const struct orr_buffer *buffer = orr__pending_buffer(pending, i);
+        const struct orr_access *range = &pending->command.accesses[i];
         struct orr_record_access access = {.header = ORR_RECORD_HEADER(access, ACCESS),
                                            .cmd = id,
                                            .buffer = buffer->id,
-                                           .offset = pending->accesses[i].offset - buffer->base,
-                                           .bytes = pending->accesses[i].bytes};
-        access.header.a = (uint8_t)pending->accesses[i].mode;
+                                           .offset = range->offset - buffer->base,
+                                           .bytes = range->bytes};
+        access.header.a = (uint8_t)range->mode;
         orr_record_push(pending->runtime->writer, &access);
     }
 }

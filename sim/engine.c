@@ -119,7 +119,8 @@ static void take_over(struct orr__stream *stream, uint64_t work, int64_t start_n
 static inline __attribute__((always_inline)) void fetch_ahead(const struct orr__stream *stream,
                                                               const struct orr__sim_command *head) {
     orr__lines_fetch(&stream->ring[(stream->head + 1) & (stream->capacity - 1)], sizeof *head);
-    orr__lines_fetch(head->command, sizeof *head->command);
+    orr__lines_fetch(head->command, head->bits & ORR__SLOT_ACCESSES ? ORR_COMMAND_FETCH_BYTES
+                                                                    : sizeof *head->command);
 }
 
 /* Notes when the head was ready and starts, and whether it is to be skipped; returns the start. */
