@@ -21,7 +21,10 @@ static uint32_t earliest(const struct orr__sim *sim) {
 /* Lets everything happen that comes before a call of this host. ORR_BLOCKED if that includes a call
  * of another host. */
 enum orr_status orr__host_turn(struct orr__sim *sim, uint32_t host) {
-    assert(host < sim->host_count && sim->hosts[host].state == ORR__HOST_RUNS);
+    assert(host < sim->host_count && sim->hosts[host].state != ORR__HOST_DONE);
+    if (sim->hosts[host].state == ORR__HOST_BLOCKED) {
+        return ORR_BLOCKED; /* its caller gave the wait up: it still ends first */
+    }
     int64_t now_ns = sim->hosts[host].now_ns;
     if (sim->hosts_live == 1) {
         while (orr__engine_due(sim, now_ns)) {

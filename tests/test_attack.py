@@ -497,6 +497,31 @@ print(orrery.now())""", "--devices", "sim:./m.lua", "--timing-only")
     return f"1 GiB is reduced over no link in {run.out.splitlines()[0]} ns"
 
 
+@case("who gives up waiting for room in a queue may still make calls")
+def given_up_wait(folder):
+    pathlib.Path(folder, "m.lua").write_text(
+        'return { base = "h100-sxm", queue_depth = { 2, source = "s" } }')
+    run = scenario(folder, """
+local x = orrery.randn{ shape = {1024, 1024}, seed = 1 }
+orrery.host(function(rank)
+    if rank == 1 then
+        orrery.spend(1000000000)
+        local y = x:neg()
+        return
+    end
+    for _ = 1, 20 do
+        local done, y = pcall(orrery.matmul, x, x)
+        if not done then
+            orrery.print("refused")
+            orrery.device(0):stream("compute"):kernel{ name = "k", ns = 5 }
+        end
+    end
+end, 2)""", "--devices", "sim:./m.lua*4", "--timing-only")
+    if not run.problem() and "refused" not in run.out:
+        return "the queue was never full"
+    return run.problem() or (None if run.code == 0 else f"exit code {run.code}: {run.err.strip()}")
+
+
 @case("a machine's counts are whole numbers")
 def fractions(folder):
     pathlib.Path(folder, "m.lua").write_text(
