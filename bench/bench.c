@@ -1,6 +1,7 @@
 #include "bench/bench.h"
 
 #include <limits.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,12 @@ bool bench_quick(void) {
 
 int bench_rounds(void) {
     return bench_quick() ? 3 : 5;
+}
+
+void bench_keep_memory(void) {
+    enum { PLENTY = 1 << 30 };
+    mallopt(M_MMAP_THRESHOLD, PLENTY);
+    mallopt(M_TRIM_THRESHOLD, PLENTY);
 }
 
 static int compare(const void *a, const void *b) {

@@ -32,6 +32,10 @@ double bench_process_cpu_s(void);
 bool bench_quick(void);
 int bench_rounds(void); /* 5, or 3 when quick */
 
+/* From here on memory that is freed stays with the process, so that page faults, whose cost is the
+ * system's and not ours, count once at most: in a first round, which should not count. */
+void bench_keep_memory(void);
+
 /* Sorts the values. */
 double bench_median(double *values, int count);
 

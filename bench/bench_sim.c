@@ -3,18 +3,26 @@
  *     build/release/bench/bench_sim [DEVICES]        8, 64, 512 and 4096 in turn
  *
  * One host enqueues the same number of kernels of 10 to 11 us on each device in turn; what it takes
- * from the first enqueue to the end of the last kernel is divided by the number of kernels. Four
- * ways to enqueue:
+ * from the first enqueue to the end of the last kernel is divided by the number of kernels. Ways to
+ * enqueue:
  *
  *     deep     a launch costs the host 1 ns: queues are full (1024) or hold the whole program
  *     paced    a launch costs as much as keeps the devices just busy: queues stay short
  *     runner   as "deep", but launches of 3 us each are made by one dispatch host a device
  *     ranges   as "deep", and each kernel reads two buffers of its device and writes a third
  *
+ *     fresh    "deep" as the first thing that a process does, once
+ *
  * In turn with these run the peer, SimGrid with the same kernels (bench/peers/), and the floor, a
- * bare event core with the same kernels (bench/des_floor.h). All of it is one thread's CPU time. */
+ * bare event core with the same kernels (bench/des_floor.h). All of it is one thread's CPU time.
+ *
+ * Memory that a round gives back stays with the process, and a first round of each way does not
+ * count, so that the system's page faults don't: "fresh" has all of them, about 450 bytes for each
+ * kernel, and is as noisy as they are. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bench/bench.h"
 #include "bench/des_floor.h"
@@ -118,6 +126,26 @@ static double run_ours(uint32_t devices, uint32_t kernels, enum way way) {
     return spent_s / ((double)devices * kernels) * 1e9;
 }
 
+/* The same in a process of its own. */
+static double run_fresh(uint32_t devices, uint32_t kernels) {
+    int ends[2];
+    double ns = 0;
+    bench_must(pipe(ends) == 0, "pipe");
+    fflush(stdout);
+    pid_t child = fork();
+    bench_must(child >= 0, "fork");
+    if (child == 0) {
+        ns = run_ours(devices, kernels, DEEP);
+        _exit(write(ends[1], &ns, sizeof ns) == sizeof ns ? 0 : 1);
+    }
+    int status;
+    bench_must(read(ends[0], &ns, sizeof ns) == sizeof ns, "the fresh process failed");
+    bench_must(waitpid(child, &status, 0) == child && status == 0, "the fresh process failed");
+    close(ends[0]);
+    close(ends[1]);
+    return ns;
+}
+
 static double run_floor(uint32_t devices, uint32_t kernels) {
     int64_t end_ns;
     return des_floor_run(devices, kernels, &end_ns) / ((double)devices * kernels) * 1e9;
@@ -133,34 +161,61 @@ static double run_peer(uint32_t devices) {
     return values[0];
 }
 
-static void measure(uint32_t devices, bool peer) {
-    double ours[WAYS][BENCH_ROUNDS_MAX], floor[BENCH_ROUNDS_MAX], theirs[BENCH_ROUNDS_MAX];
-    uint32_t kernels = (uint32_t)(bench_quick() ? KERNELS_QUICK : KERNELS) / devices;
-    for (int round = 0; round < bench_rounds(); round++) {
+struct results {
+    double ours[WAYS][BENCH_ROUNDS_MAX], fresh[BENCH_ROUNDS_MAX], floor[BENCH_ROUNDS_MAX],
+        peer[BENCH_ROUNDS_MAX];
+};
+
+static uint32_t kernels_for(uint32_t devices) {
+    return (uint32_t)(bench_quick() ? KERNELS_QUICK : KERNELS) / devices;
+}
+
+/* Before this process has used any memory. */
+static void measure_fresh(uint32_t devices, struct results *results) {
+    for (int round = 0; round < bench_rounds(); round++)
+        results->fresh[round] = run_fresh(devices, kernels_for(devices));
+}
+
+static void measure(uint32_t devices, bool peer, struct results *results) {
+    uint32_t kernels = kernels_for(devices);
+    for (int round = -1; round < bench_rounds(); round++) {
         for (int way = 0; way < WAYS; way++)
-            ours[way][round] = run_ours(devices, kernels, (enum way)way);
-        floor[round] = run_floor(devices, kernels);
+            results->ours[way][round < 0 ? 0 : round] = run_ours(devices, kernels, (enum way)way);
+        if (round < 0)
+            continue;
+        results->floor[round] = run_floor(devices, kernels);
         if (peer)
-            theirs[round] = run_peer(devices);
+            results->peer[round] = run_peer(devices);
     }
+}
+
+static void print(uint32_t devices, const char *name, double *values, const char *unit) {
+    bench_valuef(bench_median(values, bench_rounds()), unit, "sim_%s_%u", name, (unsigned)devices);
+}
+
+static void print_results(uint32_t devices, bool peer, struct results *results) {
     for (int way = 0; way < WAYS; way++)
-        bench_valuef(bench_median(ours[way], bench_rounds()), "ns/kernel", "sim_%s_%u",
-                     way_names[way], (unsigned)devices);
-    bench_valuef(bench_median(floor, bench_rounds()), "ns/kernel", "sim_floor_%u",
-                 (unsigned)devices);
+        print(devices, way_names[way], results->ours[way], "ns/kernel");
+    print(devices, "fresh", results->fresh, "ns/kernel");
+    print(devices, "floor", results->floor, "ns/kernel");
     if (peer)
-        bench_valuef(bench_median(theirs, bench_rounds()), "ns/activity", "sim_simgrid_%u",
-                     (unsigned)devices);
+        print(devices, "simgrid", results->peer, "ns/activity");
 }
 
 int main(int argc, char **argv) {
-    static const uint32_t sizes[SIZES] = {8, 64, 512, 4096};
-    if (argc > 1) {
-        measure((uint32_t)atoi(argv[1]), false);
-        return 0;
+    static uint32_t sizes[SIZES] = {8, 64, 512, 4096};
+    static struct results results[SIZES];
+    int count = argc > 1 ? 1 : SIZES;
+    if (argc > 1)
+        sizes[0] = (uint32_t)atoi(argv[1]);
+    bench_must(sizes[0] > 0, "DEVICES is a number from 1");
+    bool peer = argc == 1 && bench_peer_exists("simgrid_kernels");
+    for (int i = 0; i < count; i++)
+        measure_fresh(sizes[i], &results[i]);
+    bench_keep_memory();
+    for (int i = 0; i < count; i++) {
+        measure(sizes[i], peer, &results[i]);
+        print_results(sizes[i], peer, &results[i]);
     }
-    bool peer = bench_peer_exists("simgrid_kernels");
-    for (int i = 0; i < SIZES; i++)
-        measure(sizes[i], peer);
     return 0;
 }

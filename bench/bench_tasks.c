@@ -2,8 +2,9 @@
  * StarPU's empty tasks (bench/peers/starpu_tasks.c), in turn.
  *
  *     enqueue   what the calling thread pays (CPU time) for a kernel in a queue whose worker is
- *               held: the call, and later taking the kernel back and writing its record; StarPU:
- *               submitting a task while its workers are paused
+ *               held: the call, and later taking the kernel back and writing its record, in batches
+ *               of a thousand, which the queue holds; StarPU: submitting tasks while its workers
+ *               are paused, all of them or in such batches
  *     chain     one stream, from the first call to the end of the last kernel (wall time); StarPU:
  *               the quicker one of independent tasks and tasks that write one value
  *     pipe4     four streams, each kernel waits by an event for the one before, which is in the
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "bench/bench.h"
 #include "runtime/cpu/cpu.h"
@@ -19,7 +21,14 @@
 #include "runtime/runtime_internal.h" /* the backend's counters */
 #include "runtime/stream.h"
 
-enum { STREAMS = 4, HELD = 1000, HELD_BATCHES = 100, CHAIN = 200000, PIPE = 60000 };
+enum {
+    STREAMS = 4,
+    HELD = 1000,
+    HELD_BATCHES = 100,
+    CHAIN = 200000,
+    PIPE = 60000,
+    PEER_VALUES = 3
+};
 
 struct machine {
     struct orr_memory memory;
@@ -90,9 +99,11 @@ static void run_held(double *out_call, double *out_record) {
             bench_check(orr_stream_kernel(m.streams[0], &empty, NULL), "kernel");
         double called_s = bench_thread_cpu_s();
         pthread_mutex_unlock(&gate);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* or the sync would spin */
+        double slept_s = bench_thread_cpu_s();
         bench_check(orr_stream_sync(m.streams[0]), "sync");
         call_s += called_s - begin_s;
-        record_s += bench_thread_cpu_s() - called_s;
+        record_s += bench_thread_cpu_s() - slept_s;
     }
     *out_call = call_s / (HELD * batches) * 1e9;
     *out_record = record_s / (HELD * batches) * 1e9;
@@ -144,36 +155,39 @@ static double run_pipe(void) {
     return spent_s / count * 1e9;
 }
 
-/* Submit and end to end. */
-static void run_peer(const char *mode, int count, double values[2]) {
+/* Submit, end to end, and submit in batches. */
+static void run_peer(const char *mode, int count, double values[PEER_VALUES]) {
     char arguments[64];
     snprintf(arguments, sizeof arguments, "%s %d", mode, scaled(count));
-    bench_peer_run("starpu_tasks", arguments, values, 2);
+    bench_peer_run("starpu_tasks", arguments, values, PEER_VALUES);
 }
 
 enum figure { CALL, RECORD, ENQUEUE, CHAIN_NS, WAKEUPS, PIPE_NS, FIGURES };
-enum peer { SUBMIT, TASKS, PIPELINE, PEERS };
+enum peer { SUBMIT, BATCHES, TASKS, PIPELINE, PEERS };
 
 int main(void) {
     static const char *const names[FIGURES][2] = {
         {"tasks_call", "ns/kernel"},  {"tasks_record", "ns/kernel"}, {"tasks_enqueue", "ns/kernel"},
         {"tasks_chain", "ns/kernel"}, {"tasks_wakeups", "1/kernel"}, {"tasks_pipe4", "ns/kernel"}};
-    static const char *const peer_names[PEERS] = {"tasks_starpu_submit", "tasks_starpu_chain",
-                                                  "tasks_starpu_pipe4"};
+    static const char *const peer_names[PEERS] = {"tasks_starpu_submit", "tasks_starpu_batches",
+                                                  "tasks_starpu_chain", "tasks_starpu_pipe4"};
     double ours[FIGURES][BENCH_ROUNDS_MAX], theirs[PEERS][BENCH_ROUNDS_MAX];
     bool peer = bench_peer_exists("starpu_tasks");
-    for (int i = 0; i < bench_rounds(); i++) {
+    bench_keep_memory();
+    for (int round = -1; round < bench_rounds(); round++) {
+        int i = round < 0 ? 0 : round;
         run_held(&ours[CALL][i], &ours[RECORD][i]);
         ours[ENQUEUE][i] = ours[CALL][i] + ours[RECORD][i];
         ours[CHAIN_NS][i] = run_chain(&ours[WAKEUPS][i]);
         ours[PIPE_NS][i] = run_pipe();
-        if (!peer)
+        if (!peer || round < 0)
             continue;
-        double independent[2], chain[2], pipe[2];
+        double independent[PEER_VALUES], chain[PEER_VALUES], pipe[PEER_VALUES];
         run_peer("independent", PIPE, independent);
         run_peer("chain", PIPE, chain);
         run_peer("pipe4", PIPE, pipe);
         theirs[SUBMIT][i] = independent[0];
+        theirs[BATCHES][i] = independent[2];
         theirs[TASKS][i] = chain[1] < independent[1] ? chain[1] : independent[1];
         theirs[PIPELINE][i] = pipe[1];
     }
