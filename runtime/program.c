@@ -132,7 +132,6 @@ void orr__program_retired(struct orr_program *program) {
 }
 
 void orr__programs_destroy(struct orr_runtime *runtime) {
-    orr__program_caches_destroy(runtime); /* not the programs in them */
     runtime->capture = NULL;
     while (runtime->programs)
         free_program(runtime->programs, true);
@@ -169,78 +168,4 @@ struct orr_program_command orr_program_at(const struct orr_program *program, uin
         .buffers = template->command.access_count > 0 ? orr__pending_buffers(template) : NULL,
         .wait_count = node->wait_count,
         .waits = node->wait_count > 0 ? program->waits + node->waits_begin : NULL};
-}
-
-/* --- the hash --- */
-
-/* One round of a multiply and shift hash, not cryptographic. The constant: 2^64 / golden ratio. */
-static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 32);
-}
-
-static uint64_t mix_text(uint64_t hash, const char *text) {
-    for (; *text; text++)
-        hash = mix(hash, (unsigned char)*text);
-    return mix(hash, 256); /* no byte: ends the text */
-}
-
-static uint64_t mix_collective(uint64_t hash, const struct orr_collective *collective) {
-    hash = mix(hash, (uint64_t)collective->kind);
-    hash = mix(hash, (uint64_t)collective->dtype);
-    hash = mix(hash, collective->communicator);
-    hash = mix(hash, collective->rank);
-    hash = mix(hash, collective->ranks);
-    hash = mix(hash, collective->root);
-    hash = mix(hash, (uint64_t)collective->reduction);
-    uint64_t length =
-        collective->counts ? orr_collective_counts_length(collective->kind, collective->ranks) : 0;
-    for (uint64_t i = 0; i < length; i++)
-        hash = mix(hash, collective->counts[i]);
-    for (uint32_t i = 0; i < collective->transfer_count; i++) {
-        hash = mix(hash, collective->transfers[i].source);
-        hash = mix(hash, collective->transfers[i].target);
-        hash = mix(hash, collective->transfers[i].count);
-    }
-    return mix(hash, collective->count);
-}
-
-static uint64_t mix_command(uint64_t hash, const struct orr__pending *template,
-                            const struct orr_names *names) {
-    const struct orr_command *command = &template->command;
-    const struct orr_record_command *record = &command->record;
-    hash = mix(hash, record->header.a);
-    hash = mix(hash, record->header.b);
-    hash = mix(hash, record->header.d);
-    hash = mix_text(hash, orr_names_text(names, record->name));
-    hash = mix_text(hash, orr_names_text(names, record->event));
-    hash = mix(hash, record->flops);
-    hash = mix(hash, record->bytes_read);
-    hash = mix(hash, record->bytes_written);
-    hash = mix(hash, (uint64_t)command->service_ns);
-    hash = mix(hash, command->access_count);
-    for (uint32_t i = 0; i < command->access_count; i++) {
-        hash = mix(hash, command->accesses[i].memory);
-        hash = mix(hash, command->accesses[i].mode);
-        hash = mix(hash, command->accesses[i].offset);
-        hash = mix(hash, command->accesses[i].bytes);
-    }
-    if (record->header.a == ORR_COMMAND_FILL)
-        hash = mix(hash, template->value);
-    return command->collective ? mix_collective(hash, command->collective) : hash;
-}
-
-uint64_t orr_program_hash(const struct orr_program *program) {
-    uint64_t hash = mix(0, program->node_count);
-    for (uint32_t i = 0; i < program->node_count; i++) {
-        const struct orr__program_node *node = &program->nodes[i];
-        hash = mix(hash, program->streams[i]->id);
-        hash = mix(hash, program->streams[i]->device);
-        hash = mix(hash, node->group_first);
-        hash = mix_command(hash, node->template, program->runtime->names);
-        hash = mix(hash, node->wait_count);
-        for (uint32_t k = 0; k < node->wait_count; k++)
-            hash = mix(hash, program->waits[node->waits_begin + k]);
-    }
-    return hash;
 }

@@ -37,9 +37,8 @@
  * (ORR_NO_MEMORY), the commands so far are enqueued, and the same call repeated goes on with the
  * rest.
  *
- * Guards: a program remembers a fingerprint the caller gives it (shapes, dtypes, placements,
- * machine); orr_program_cache finds a program by fingerprint and counts captures, replays and
- * mismatches.
+ * Which program fits which operands is the caller's business; compiled functions guard theirs by
+ * shapes, dtypes and placements (runtime/region.h).
  *
  * Threads: as the runtime. */
 #ifndef ORR_RUNTIME_PROGRAM_H
@@ -87,36 +86,5 @@ struct orr_program_command {
 };
 /* `index` < command count. */
 struct orr_program_command orr_program_at(const struct orr_program *program, uint32_t index);
-
-/* A hash of everything recorded that a replay depends on: kinds, names, streams, costs, ranges,
- * waits, in order. Equal programs have equal hashes; the same on every machine. */
-uint64_t orr_program_hash(const struct orr_program *program);
-
-/* --- programs by fingerprint --- */
-
-struct orr_program_cache;
-
-struct orr_program_counts {
-    uint64_t captures;   /* programs recorded */
-    uint64_t replays;    /* found and launched again */
-    uint64_t mismatches; /* a program of that name existed, with another fingerprint */
-};
-
-/* An empty cache, owned by the caller or freed with the runtime. */
-enum orr_status orr_program_cache_create(struct orr_runtime *runtime,
-                                         struct orr_program_cache **out) ORR_MUST_CHECK;
-/* Destroys it and its programs; nulls; accepts NULL. */
-void orr_program_cache_destroy(struct orr_program_cache **cache);
-/* The program stored for a name and fingerprint (texts, copied), or NULL; counts. Borrowed until
- * the cache is destroyed. */
-struct orr_program *orr_program_cache_find(struct orr_program_cache *cache, const char *name,
-                                           const char *fingerprint);
-/* Stores one; the cache owns it on success. ORR_INVALID if there is one already, or this one is
- * still being recorded. */
-enum orr_status orr_program_cache_put(struct orr_program_cache *cache, const char *name,
-                                      const char *fingerprint,
-                                      struct orr_program *program) ORR_MUST_CHECK;
-/* What happened so far. */
-struct orr_program_counts orr_program_cache_counts(const struct orr_program_cache *cache);
 
 #endif

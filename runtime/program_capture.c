@@ -69,19 +69,6 @@ enum orr_status orr__points_check(struct orr_runtime *runtime, const struct orr_
     return ORR_OK;
 }
 
-enum orr_status orr__point_resolve(struct orr_runtime *runtime, struct orr_point *point) {
-    if (!is_recorded(*point))
-        return ORR_OK;
-    const struct orr_program *program = find_program(runtime, program_of(*point));
-    if (orr__runtime_captures(runtime) && program &&
-        (const void *)program == (const void *)runtime->capture)
-        return ORR_OK; /* the capture itself understands it */
-    if (!program || program->destroyed || program->points[index_of(*point)].seq == 0)
-        return misuse(runtime, *point);
-    *point = program->points[index_of(*point)];
-    return ORR_OK;
-}
-
 enum orr_status orr__capture_check_host(struct orr_runtime *runtime) {
     if (!orr__runtime_captures(runtime))
         return ORR_OK;

@@ -104,9 +104,4 @@ void orr__program_retired(struct orr_program *program);
 /* Fills in the hooks. */
 void orr__program_capture_init(struct orr_program *program);
 
-/* --- program_cache.c --- */
-
-/* Frees the caches alone, without their programs. */
-void orr__program_caches_destroy(struct orr_runtime *runtime);
-
 #endif

@@ -254,8 +254,7 @@ struct orr_runtime {
     struct orr__pending_pool pending_pools[ORR__PENDING_SIZES];
     struct orr_buffer *buffer_pool;
     struct orr__capture *capture;
-    struct orr_program *programs; /* all, the newest first */
-    struct orr_program_cache *program_caches;
+    struct orr_program *programs;         /* all, the newest first */
     const struct orr_point *submit_waits; /* of the command that is being submitted */
     uint32_t submit_wait_count;
 
@@ -432,12 +431,7 @@ enum orr_status orr__points_check(struct orr_runtime *runtime, const struct orr_
                                   uint32_t count) ORR_MUST_CHECK;
 /* For what a host does with results: ORR_UNSUPPORTED while its calls are recorded (code 900). */
 enum orr_status orr__capture_check_host(struct orr_runtime *runtime) ORR_MUST_CHECK;
-/* Turns a recorded command's point into that of its last launch, and leaves others alone. For
- * layers that keep points beside what was written. ORR_INVALID if there was no launch or the
- * program is gone. */
-enum orr_status orr__point_resolve(struct orr_runtime *runtime,
-                                   struct orr_point *point) ORR_MUST_CHECK;
-/* Frees all programs and caches, after the backend was closed. */
+/* Frees all programs, after the backend was closed. */
 void orr__programs_destroy(struct orr_runtime *runtime);
 
 #endif

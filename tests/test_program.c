@@ -808,135 +808,6 @@ static void a_launch_blocked_in_the_middle_goes_on_when_it_is_repeated(void **st
     close_machine(&m);
 }
 
-/* --- points kept by other layers --- */
-
-static void a_recorded_point_resolves_to_that_of_the_last_launch(void **state) {
-    (void)state;
-    struct machine m;
-    open_machine(&m);
-    struct orr_point before = orr_stream_point(m.a);
-    struct orr_program *program = begin(&m);
-    assert_int_equal(orr_stream_point(m.a).seq, before.seq);
-    struct orr_point recorded = work(&m, m.a, "k", 1000), point = recorded;
-    assert_int_equal(orr_stream_point(m.a).seq, recorded.seq);
-    assert_int_equal(orr_stream_point(m.b).seq, 0);
-    ok(&m, orr__point_resolve(m.runtime, &point));
-    assert_int_equal(point.seq, recorded.seq); /* the capture itself understands it */
-    ok(&m, orr_program_end(program));
-    fails(&m, orr__point_resolve(m.runtime, &point), ORR_INVALID, "code 907");
-    for (uint64_t i = 1; i <= 2; i++) {
-        ok(&m, orr_program_launch(program, m.a));
-        point = recorded;
-        ok(&m, orr__point_resolve(m.runtime, &point));
-        assert_int_equal(point.stream, orr_stream_id(m.a));
-        assert_int_equal(point.seq, 2 * i);
-        assert_int_equal(point.seq, orr_stream_point(m.a).seq);
-        ok(&m, orr_stream_wait_point(m.b, point));
-    }
-    struct orr_point plain = point;
-    ok(&m, orr__point_resolve(m.runtime, &plain));
-    assert_int_equal(plain.seq, point.seq);
-    orr_program_destroy(&program);
-    point = recorded;
-    fails(&m, orr__point_resolve(m.runtime, &point), ORR_INVALID, "code 907");
-    close_machine(&m);
-}
-
-/* --- hashes and caches --- */
-
-/* A program with one thing changed, by `variant`; 0 changes nothing. */
-static uint64_t hash_of(struct machine *m, struct orr_buffer *memory, int variant) {
-    struct orr_event *event = new_event(m);
-    struct orr_program *program = begin(m);
-    struct orr_range range = {memory, variant == 1 ? 8 : 0, 64,
-                              variant == 2 ? ORR_ACCESS_READ : ORR_ACCESS_WRITE};
-    struct orr_kernel kernel = {.name = variant == 3 ? "other" : "kernel",
-                                .dtype = variant == 4 ? ORR_DTYPE_F16 : ORR_DTYPE_BF16,
-                                .cost = {.flops = variant == 5 ? 2000 : 1000, .bytes_read = 64},
-                                .accesses = &range,
-                                .access_count = 1,
-                                .submit_ns = -1,
-                                .service_ns = variant == 6 ? 10 : -1};
-    ok(m, orr_stream_kernel(variant == 7 ? m->side : m->a, &kernel, NULL));
-    ok(m, orr_stream_fill(m->a, memory, 0, 64, variant == 8 ? 1 : 0));
-    struct orr_point first = work(m, m->a, "w", 10), second = work(m, m->a, "w", 10);
-    if (variant != 9)
-        ok(m, orr_stream_wait_point(m->side, variant == 10 ? first : second));
-    if (variant == 11)
-        work(m, m->side, "more", 10);
-    ok(m, orr_program_end(program));
-    uint64_t hash = orr_program_hash(program);
-    assert_int_equal(hash, orr_program_hash(program));
-    orr_program_destroy(&program);
-    orr_event_destroy(&event);
-    return hash;
-}
-
-static void equal_programs_have_equal_hashes_and_any_change_shows(void **state) {
-    (void)state;
-    struct machine m;
-    open_machine(&m);
-    struct orr_buffer *memory = buffer(&m, m.a, KB);
-    uint64_t hashes[12];
-    for (int i = 0; i < 12; i++) {
-        hashes[i] = hash_of(&m, memory, i);
-        for (int k = 0; k < i; k++)
-            if (hashes[i] == hashes[k])
-                fail_msg("variants %d and %d have one hash", i, k);
-    }
-    work(&m, m.a, "between", 1000); /* what happens outside does not count */
-    assert_int_equal(hash_of(&m, memory, 0), hashes[0]);
-    /* The number itself is part of the promise: the same on every machine. */
-    assert_int_equal(hashes[0], UINT64_C(0x8427164efe880a08));
-    close_machine(&m);
-}
-
-static struct orr_program *tiny(struct machine *m, const char *name) {
-    struct orr_program *program = begin(m);
-    work(m, m->a, name, 1000);
-    ok(m, orr_program_end(program));
-    return program;
-}
-
-static void a_cache_finds_programs_by_fingerprint_and_counts(void **state) {
-    (void)state;
-    struct machine m;
-    open_machine(&m);
-    struct orr_program_cache *cache;
-    ok(&m, orr_program_cache_create(m.runtime, &cache));
-    struct orr_program *step8 = tiny(&m, "a"), *step16 = tiny(&m, "b"), *eval = tiny(&m, "c");
-    assert_null(orr_program_cache_find(cache, "step", "8"));
-    ok(&m, orr_program_cache_put(cache, "step", "8", step8));
-    assert_ptr_equal(orr_program_cache_find(cache, "step", "8"), step8);
-    assert_null(orr_program_cache_find(cache, "step", "16")); /* a mismatch */
-    ok(&m, orr_program_cache_put(cache, "step", "16", step16));
-    assert_null(orr_program_cache_find(cache, "eval", "16")); /* another name is none */
-    assert_null(orr_program_cache_find(cache, "ste", "8"));
-    assert_null(orr_program_cache_find(cache, "zzz", "8"));
-    ok(&m, orr_program_cache_put(cache, "eval", "16", eval));
-    assert_ptr_equal(orr_program_cache_find(cache, "step", "16"), step16);
-    assert_ptr_equal(orr_program_cache_find(cache, "step", "8"), step8);
-    assert_ptr_equal(orr_program_cache_find(cache, "eval", "16"), eval);
-    assert_null(orr_program_cache_find(cache, "step", "0"));
-    assert_null(orr_program_cache_find(cache, "eval", "99"));
-    struct orr_program *twice = tiny(&m, "d"), *open;
-    fails(&m, orr_program_cache_put(cache, "step", "8", twice), ORR_INVALID, "already");
-    orr_program_destroy(&twice); /* still the caller's */
-    open = begin(&m);
-    fails(&m, orr_program_cache_put(cache, "open", "", open), ORR_INVALID, "still being recorded");
-    orr_program_destroy(&open);
-    struct orr_program_counts counts = orr_program_cache_counts(cache);
-    assert_int_equal(counts.captures, 3);
-    assert_int_equal(counts.replays, 4);
-    assert_int_equal(counts.mismatches, 3);
-    ok(&m, orr_program_launch(step8, m.a));
-    orr_program_cache_destroy(&cache);
-    assert_null(cache);
-    orr_program_cache_destroy(&cache);
-    ok(&m, orr_runtime_finish(m.runtime));
-    close_machine(&m);
-}
-
 /* --- the end --- */
 
 static void a_runtime_frees_what_is_left_of_its_programs(void **state) {
@@ -944,20 +815,17 @@ static void a_runtime_frees_what_is_left_of_its_programs(void **state) {
     struct machine m;
     open_machine(&m);
     struct counted counted[3] = {{0}};
-    struct orr_program_cache *cache;
-    ok(&m, orr_program_cache_create(m.runtime, &cache));
     struct orr_buffer *memory = buffer(&m, m.a, KB), *pinned = host_buffer(&m, KB);
-    struct orr_program *cached = begin(&m);
+    struct orr_program *kept = begin(&m);
     counted_kernel(&m, m.a, &counted[0], run_counted);
     ok(&m, orr_stream_fill(m.a, memory, 0, KB, 1));
-    ok(&m, orr_program_end(cached));
-    ok(&m, orr_program_cache_put(cache, "cached", "", cached));
+    ok(&m, orr_program_end(kept));
     struct orr_program *dying = begin(&m);
     counted_kernel(&m, m.a, &counted[1], run_counted);
     ok(&m, orr_stream_copy(m.a, pinned, 0, memory, 0, KB));
     ok(&m, orr_program_end(dying));
     ok(&m, orr_program_launch(dying, m.a));
-    ok(&m, orr_program_launch(cached, m.a));
+    ok(&m, orr_program_launch(kept, m.a));
     orr_buffer_free(&memory);
     orr_buffer_free(&pinned);
     orr_program_destroy(&dying);
@@ -984,7 +852,6 @@ struct objects {
     struct orr_buffer *in, *out, *pinned;
     struct orr_communicator *pair;
     struct orr_event *event;
-    struct orr_program_cache *cache;
     struct counted counted;
     bool taken; /* the work is the runtime's */
 };
@@ -998,7 +865,6 @@ static bool make_objects(struct orr_runtime *runtime, struct objects *o) {
            orr_buffer_alloc_host(runtime, KB, "pinned", &o->pinned) == ORR_OK &&
            orr_communicator_create(runtime, "pair", devices, 2, &o->pair) == ORR_OK &&
            orr_event_create(runtime, "e", &o->event) == ORR_OK &&
-           orr_program_cache_create(runtime, &o->cache) == ORR_OK &&
            orr_stream_fill(o->a, o->in, 0, KB, 1) == ORR_OK &&
            orr_stream_fill(o->b, o->out, 0, KB, 1) == ORR_OK &&
            orr_event_record(o->event, o->b) == ORR_OK;
@@ -1040,10 +906,7 @@ static bool capture_launch_and_destroy(struct orr_runtime *runtime, struct objec
     }
     bool done = launched(program, o->a) && launched(program, o->b);
     orr_buffer_free(&o->in);
-    if (done && orr_program_cache_put(o->cache, "step", "1", program) == ORR_OK)
-        orr_program_cache_destroy(&o->cache);
-    else
-        orr_program_destroy(&program);
+    orr_program_destroy(&program);
     return orr_runtime_finish(runtime) == ORR_OK && done;
 }
 
@@ -1107,9 +970,6 @@ int main(void) {
         TEST(only_calls_of_the_host_that_began_are_recorded),
         TEST(a_launch_is_one_call_though_another_host_is_earlier_by_then),
         TEST(a_launch_blocked_in_the_middle_goes_on_when_it_is_repeated),
-        TEST(a_recorded_point_resolves_to_that_of_the_last_launch),
-        TEST(equal_programs_have_equal_hashes_and_any_change_shows),
-        TEST(a_cache_finds_programs_by_fingerprint_and_counts),
         TEST(a_runtime_frees_what_is_left_of_its_programs),
         TEST(any_lack_of_memory_leaves_nothing_behind),
     };
