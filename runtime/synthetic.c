@@ -2,18 +2,10 @@
 
 #include <string.h>
 
-/* Finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
- * 2014): every bit of the result depends on every bit of x. */
-static uint64_t mix(uint64_t x) {
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
-static const uint64_t GOLDEN = 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio, SplitMix64's step */
+#include "runtime/splitmix.h"
 
 void orr__synthetic_begin(struct orr__synthetic *synthetic, const char *name) {
-    synthetic->digest = GOLDEN;
+    synthetic->digest = ORR_SPLITMIX_STEP;
     orr__synthetic_read(synthetic, name, strlen(name));
 }
 
@@ -25,7 +17,7 @@ static uint64_t load(const unsigned char *from, size_t bytes) {
 
 /* One step of a lane: a bijection of the word for any state, and of the state for any word. */
 static uint64_t take_in(uint64_t lane, uint64_t word) {
-    lane = (lane ^ word) * GOLDEN;
+    lane = (lane ^ word) * ORR_SPLITMIX_STEP;
     return lane ^ lane >> 32;
 }
 
@@ -34,7 +26,7 @@ void orr__synthetic_read(struct orr__synthetic *synthetic, const void *from, siz
     const unsigned char *at = from;
     uint64_t lanes[4];
     for (uint64_t i = 0; i < 4; i++)
-        lanes[i] = mix(synthetic->digest + i * GOLDEN);
+        lanes[i] = orr_splitmix_mix(synthetic->digest + i * ORR_SPLITMIX_STEP);
     size_t left = bytes;
     for (; left >= 32; left -= 32, at += 32)
         for (size_t i = 0; i < 4; i++)
@@ -45,9 +37,9 @@ void orr__synthetic_read(struct orr__synthetic *synthetic, const void *from, siz
         at += part;
         left -= part;
     }
-    uint64_t digest = mix((uint64_t)bytes);
+    uint64_t digest = orr_splitmix_mix((uint64_t)bytes);
     for (size_t i = 0; i < 4; i++)
-        digest = mix(take_in(digest, lanes[i]));
+        digest = orr_splitmix_mix(take_in(digest, lanes[i]));
     synthetic->digest = digest;
 }
 
@@ -63,13 +55,12 @@ void orr__synthetic_write(struct orr__synthetic *synthetic, void *to, size_t byt
     unsigned char *at = to;
     uint64_t state = synthetic->digest;
     for (size_t left = bytes; left > 0;) {
-        state += GOLDEN;
-        uint64_t random = mix(state);
+        uint64_t random = orr_splitmix_next(&state);
         float values[2] = {unit_value((uint32_t)random), unit_value((uint32_t)(random >> 32))};
         size_t part = left < sizeof values ? left : sizeof values;
         memcpy(at, values, part);
         at += part;
         left -= part;
     }
-    synthetic->digest = mix(synthetic->digest ^ GOLDEN);
+    synthetic->digest = orr_splitmix_mix(synthetic->digest ^ ORR_SPLITMIX_STEP);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/splitmix.h"
 #include "scenarios/tensor_internal.h"
 
 static const struct orr_operator *operator_of(lua_State *L) {
@@ -66,10 +67,8 @@ static void check_attribute_keys(lua_State *L, const struct orr_operator *op, in
 /* A seed for a random operator that was given none: another one for each, all from the run's
  * seed. */
 static int64_t next_seed(const struct orr_scenario *scenario) {
-    uint64_t z = orr_runtime_seed(scenario->runtime) + 0x9e3779b97f4a7c15u * scenario->random_count;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u; /* SplitMix64's mixing */
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (int64_t)((z ^ (z >> 31)) >> 1);
+    uint64_t state = orr_runtime_seed(scenario->runtime);
+    return (int64_t)(orr_splitmix_mix(state + ORR_SPLITMIX_STEP * scenario->random_count) >> 1);
 }
 
 static bool is_drawn(const struct orr_operator *op, int attribute) {

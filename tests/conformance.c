@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "runtime/splitmix.h"
+
 enum { CASES_MAX = 256 };
 
 /* One case for one target: what cmocka hands to `run_case`. */
@@ -412,10 +414,7 @@ enum orr_command_status conformance_status(struct fixture *f, struct orr_point p
 }
 
 uint32_t conformance_draw(struct fixture *f, uint32_t bound) {
-    uint64_t x = f->seed + ++f->draws * 0x9e3779b97f4a7c15u; /* splitmix64 */
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    x ^= x >> 31;
+    uint64_t x = orr_splitmix_at(f->seed, f->draws++);
     return (uint32_t)((x >> 32) % bound);
 }
 

@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/splitmix.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
@@ -41,12 +43,8 @@ static struct {
     size_t size;
 } fuzz;
 
-/* splitmix64 (Steele, Lea, Flood 2014). */
 static uint64_t draw(void) {
-    uint64_t z = (fuzz.random += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return orr_splitmix_next(&fuzz.random);
 }
 
 static size_t draw_below(size_t limit) {

@@ -13,6 +13,7 @@
 #include "runtime/cpu/cpu.h"
 #include "runtime/operators/gemm.h"
 #include "runtime/region.h"
+#include "runtime/splitmix.h"
 #include "sim/sim.h"
 
 enum { TENSORS_MAX = 24, SIZE = 16, GRAPHS = 40, STEPS = 16 };
@@ -24,16 +25,8 @@ struct program {
     int count;
 };
 
-static uint64_t next(uint64_t *state) {
-    *state += 0x9e3779b97f4a7c15u; /* SplitMix64 */
-    uint64_t z = *state;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 static uint32_t below(uint64_t *state, uint32_t bound) {
-    return (uint32_t)(next(state) % bound);
+    return (uint32_t)(orr_splitmix_next(state) % bound);
 }
 
 static void must(struct program *p, enum orr_status status) {

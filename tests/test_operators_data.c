@@ -231,6 +231,9 @@ static void arange_counts_up_and_down(void **state) {
 /* Published outputs of SplitMix64 for the state 1234567. */
 static void the_generator_is_splitmix64(void **state) {
     (void)state;
+    uint64_t at = 1234567;
+    assert_true(orr_splitmix_next(&at) == 6457827717110365317u);
+    assert_true(orr_splitmix_next(&at) == 3203168211198807973u);
     assert_true(orr__random_bits(1234567, 0) == 6457827717110365317u);
     assert_true(orr__random_bits(1234567, 1) == 3203168211198807973u);
     assert_true(orr__random_bits(1234567, 2) == 9817491932198370423u);

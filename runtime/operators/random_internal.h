@@ -2,9 +2,7 @@
  *
  * Element `index` of a tensor gets orr__random_bits(key, index): a function of seed and index and
  * nothing else, so a tensor may be computed in any order, in parts and on any device. It is the
- * output number `index` of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
- * generators", OOPSLA 2014; constants of Vigna's splitmix64.c), started at a state mixed from the
- * seed: SplitMix64's state advances by a constant, so that any output can be reached directly.
+ * output number `index` of SplitMix64 (runtime/splitmix.h), started at a state mixed from the seed.
  *
  * Everything from bits to numbers is integer arithmetic or f64 with + - * / and sqrt, which IEEE
  * 754 rounds in one way only; no libm. The same seed gives the same numbers on every machine.
@@ -18,16 +16,14 @@
 #define ORR_RUNTIME_RANDOM_INTERNAL_H
 
 #include "runtime/operators/operators_internal.h"
+#include "runtime/splitmix.h"
 
 /* The generator's state for a seed. */
 uint64_t orr__random_key(uint64_t seed);
 
 /* 64 random bits for an element. */
 static inline uint64_t orr__random_bits(uint64_t key, uint64_t index) {
-    uint64_t z = key + (index + 1) * 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
+    return orr_splitmix_at(key, index);
 }
 
 enum { ORR__RANDOM_PIECE = 512 };
