@@ -501,10 +501,6 @@ const char *orr_runtime_backend_name(const struct orr_runtime *runtime) {
     return runtime->verbs->name;
 }
 
-const struct orr_memory *orr_runtime_memory(const struct orr_runtime *runtime) {
-    return runtime->memory;
-}
-
 void orr_runtime_meta(struct orr_runtime *runtime, const char *key, const char *value) {
     if (!runtime->writer)
         return;

@@ -95,7 +95,6 @@ const struct orr_device_spec *orr_runtime_spec(const struct orr_runtime *runtime
 bool orr_runtime_timing_only(const struct orr_runtime *runtime);
 uint64_t orr_runtime_seed(const struct orr_runtime *runtime);
 const char *orr_runtime_backend_name(const struct orr_runtime *runtime);
-const struct orr_memory *orr_runtime_memory(const struct orr_runtime *runtime);
 
 /* Adds a row to the trace's table meta, or a finding (severity "error", "warning", "note"; ids of
  * commands and buffer may be 0). Texts are copied. Without a sink a finding is only counted. */

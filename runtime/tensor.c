@@ -104,10 +104,6 @@ const struct orr_layout *orr_tensor_layout(const struct orr_tensor *tensor) {
     return &tensor->layout;
 }
 
-struct orr_runtime *orr_tensor_runtime(const struct orr_tensor *tensor) {
-    return tensor->runtime;
-}
-
 struct orr_buffer *orr_tensor_buffer(const struct orr_tensor *tensor, uint32_t rank) {
     return tensor->storage ? tensor->storage->blobs[rank].buffer : NULL;
 }

@@ -70,7 +70,6 @@ void orr_tensor_destroy(struct orr_tensor **tensor);
 /* What it is. Borrowed until destroy. */
 const struct orr_operand_info *orr_tensor_info(const struct orr_tensor *tensor);
 const struct orr_layout *orr_tensor_layout(const struct orr_tensor *tensor);
-struct orr_runtime *orr_tensor_runtime(const struct orr_tensor *tensor);
 
 /* Buffer of a rank's blob, borrowed; NULL inside a region before its end. */
 struct orr_buffer *orr_tensor_buffer(const struct orr_tensor *tensor, uint32_t rank);

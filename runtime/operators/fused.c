@@ -129,17 +129,6 @@ struct orr_cost orr_fused_cost(const struct orr_fused *fused,
     return cost;
 }
 
-uint64_t orr_fused_pointwise_bytes(const struct orr_fused *fused,
-                                   const struct orr_operand_info *operands,
-                                   const struct orr_operand_info *result) {
-    struct orr_cost cost = orr_fused_cost(fused, operands, result);
-    uint64_t bytes = cost.bytes_read + cost.bytes_written;
-    if (!has_product(fused))
-        return bytes;
-    struct orr_cost product = stage_cost(&fused->stages[0], operands, result);
-    return bytes - product.bytes_read - product.bytes_written;
-}
-
 /* The pointwise part as a program for the engine, which gets only the operands that it reads. */
 struct pointwise_program {
     struct orr_tensor_view operands[ORR_FUSED_OPERANDS_MAX + 1];

@@ -71,13 +71,6 @@ struct orr_cost orr_fused_cost(const struct orr_fused *fused,
                                const struct orr_operand_info *operands,
                                const struct orr_operand_info *result);
 
-/* Streamed bytes (read and written) that the pointwise stages add: all of them without a product;
- * behind a product, what cost has beyond the product alone: 0 for a bias and an activation, the
- * residual's bytes for a residual. */
-uint64_t orr_fused_pointwise_bytes(const struct orr_fused *fused,
-                                   const struct orr_operand_info *operands,
-                                   const struct orr_operand_info *result);
-
 /* Computes the result. Without a product the result may be the memory of an operand of its shape;
  * with one it may not overlap any. Returns what a product's compute returns, or ORR_NO_MEMORY. */
 enum orr_status orr_fused_compute(const struct orr_fused *fused,
