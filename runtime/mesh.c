@@ -50,14 +50,72 @@ static enum orr_status check_devices(struct orr_runtime *runtime, const uint32_t
     return ORR_OK;
 }
 
+/* Copies the names, or makes some. */
+static enum orr_status take_names(struct orr_runtime *runtime, struct orr_mesh *mesh,
+                                  const char *const *names) {
+    for (int i = 0; i < mesh->axis_count; i++) {
+        char *name = mesh->names[i];
+        if (!names) {
+            snprintf(name, ORR_MESH_NAME_MAX, mesh->axis_count > 1 ? "axis %d" : "all", i);
+            continue;
+        }
+        size_t length = strlen(names[i]);
+        if (length == 0 || length >= ORR_MESH_NAME_MAX) {
+            return orr__runtime_fail(runtime, ORR_INVALID,
+                                     "mesh axis %d is named '%s'; expected 1 to %d letters", i,
+                                     names[i], ORR_MESH_NAME_MAX - 1);
+        }
+        if (orr_mesh_axis(mesh, names[i]) >= 0) {
+            return orr__runtime_fail(runtime, ORR_INVALID, "two axes of a mesh are named '%s'",
+                                     names[i]);
+        }
+        memcpy(name, names[i], length + 1);
+    }
+    return ORR_OK;
+}
+
+static bool is_equal(const struct orr_mesh *a, const struct orr_mesh *b) {
+    for (int i = 0; i < a->axis_count && a->axis_count == b->axis_count; i++) {
+        if (a->dims[i] != b->dims[i] || strcmp(a->names[i], b->names[i]) != 0) {
+            return false;
+        }
+    }
+    return a->axis_count == b->axis_count && a->size == b->size &&
+           memcmp(a->devices, b->devices, a->size * sizeof *a->devices) == 0;
+}
+
+/* The mesh that is equal, which replaces the new one, or the new one, now the runtime's. */
+static struct orr_mesh *enter(struct orr_runtime *runtime, struct orr_mesh *mesh) {
+    for (struct orr_mesh *old = runtime->meshes; old; old = old->next) {
+        if (is_equal(old, mesh)) {
+            orr_memory_free(runtime->memory, mesh->devices);
+            orr_memory_free(runtime->memory, mesh);
+            return old;
+        }
+    }
+    mesh->next = runtime->meshes;
+    if (mesh->next) {
+        mesh->next->previous = mesh;
+    }
+    runtime->meshes = mesh;
+    return mesh;
+}
+
 enum orr_status orr_mesh_create(struct orr_runtime *runtime, int axis_count, const int64_t *dims,
                                 const char *const *names, const uint32_t *devices,
                                 struct orr_mesh **out_mesh) {
     *out_mesh = NULL;
     uint64_t size = 0;
+    struct orr_mesh draft = {.runtime = runtime};
     enum orr_status status = check_dims(runtime, axis_count, dims, &size);
     if (status == ORR_OK && devices) {
         status = check_devices(runtime, devices, (uint32_t)size);
+    }
+    for (int i = 0; status == ORR_OK && i < axis_count; i++) {
+        draft.dims[draft.axis_count++] = dims[i];
+    }
+    if (status == ORR_OK) {
+        status = take_names(runtime, &draft, names);
     }
     if (status != ORR_OK) {
         return status;
@@ -69,24 +127,80 @@ enum orr_status orr_mesh_create(struct orr_runtime *runtime, int axis_count, con
         orr_memory_free(runtime->memory, copy);
         return orr__runtime_no_memory(runtime);
     }
-    mesh->runtime = runtime;
-    mesh->axis_count = axis_count;
-    mesh->size = (uint32_t)size;
-    mesh->devices = copy;
     for (uint32_t i = 0; i < size; i++) {
         copy[i] = devices ? devices[i] : i;
     }
-    for (int i = 0; i < axis_count; i++) {
-        mesh->dims[i] = dims[i];
-        snprintf(mesh->names[i], sizeof mesh->names[i], "%s", names ? names[i] : "all");
-    }
-    mesh->next = runtime->meshes;
-    if (mesh->next) {
-        mesh->next->previous = mesh;
-    }
-    runtime->meshes = mesh;
-    *out_mesh = mesh;
+    *mesh = draft;
+    mesh->size = (uint32_t)size;
+    mesh->devices = copy;
+    *out_mesh = enter(runtime, mesh);
     return ORR_OK;
+}
+
+/* The mesh of some axes of another one, whose rank at coordinate 0 of all of them is `first`. */
+static enum orr_status view(struct orr_mesh *mesh, int axis_count, const int *axes, uint32_t first,
+                            struct orr_mesh **out_mesh) {
+    struct orr_runtime *runtime = mesh->runtime;
+    int64_t dims[ORR_MESH_AXES_MAX] = {1};
+    const char *names[ORR_MESH_AXES_MAX] = {"all"};
+    uint32_t size = 1;
+    for (int i = 0; i < axis_count; i++) {
+        dims[i] = mesh->dims[axes[i]];
+        names[i] = mesh->names[axes[i]];
+        size *= (uint32_t)dims[i];
+    }
+    uint32_t *devices = orr_memory_alloc(runtime->memory, size * sizeof *devices);
+    if (!devices) {
+        return orr__runtime_no_memory(runtime);
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        uint32_t rank = first, rest = i;
+        for (int k = axis_count - 1; k >= 0; k--) {
+            rank += rest % (uint32_t)dims[k] * orr_mesh_stride(mesh, axes[k]);
+            rest /= (uint32_t)dims[k];
+        }
+        devices[i] = mesh->devices[rank];
+    }
+    enum orr_status status =
+        orr_mesh_create(runtime, axis_count > 0 ? axis_count : 1, dims, names, devices, out_mesh);
+    orr_memory_free(runtime->memory, devices);
+    return status;
+}
+
+enum orr_status orr_mesh_slice(struct orr_mesh *mesh, const int64_t *coordinates,
+                               struct orr_mesh **out_mesh) {
+    int axes[ORR_MESH_AXES_MAX], count = 0;
+    uint32_t first = 0;
+    *out_mesh = NULL;
+    orr_error_clear(&mesh->runtime->error);
+    for (int i = 0; i < mesh->axis_count; i++) {
+        if (coordinates[i] == ORR_MESH_WHOLE) {
+            axes[count++] = i;
+        } else if (coordinates[i] < 0 || coordinates[i] >= mesh->dims[i]) {
+            return orr__runtime_fail(
+                mesh->runtime, ORR_INVALID, "mesh axis '%s' has coordinates 0 to %lld, not %lld",
+                mesh->names[i], (long long)mesh->dims[i] - 1, (long long)coordinates[i]);
+        } else {
+            first += (uint32_t)coordinates[i] * orr_mesh_stride(mesh, i);
+        }
+    }
+    return view(mesh, count, axes, first, out_mesh);
+}
+
+enum orr_status orr_mesh_permute(struct orr_mesh *mesh, const int *axes,
+                                 struct orr_mesh **out_mesh) {
+    unsigned seen = 0;
+    *out_mesh = NULL;
+    orr_error_clear(&mesh->runtime->error);
+    for (int i = 0; i < mesh->axis_count; i++) {
+        seen |= axes[i] >= 0 && axes[i] < mesh->axis_count ? 1u << axes[i] : 0;
+    }
+    if (seen != (1u << mesh->axis_count) - 1) {
+        return orr__runtime_fail(mesh->runtime, ORR_INVALID,
+                                 "a permutation of a mesh has each of its %d axes once",
+                                 mesh->axis_count);
+    }
+    return view(mesh, mesh->axis_count, axes, 0, out_mesh);
 }
 
 struct orr_mesh *orr_mesh_default(struct orr_runtime *runtime) {

@@ -8,13 +8,19 @@
  *     dp 0        0  1  2  3        rank = row-major position; a device is in a mesh once
  *     dp 1        4  5  6  7
  *
+ * Meshes with equal axes and devices are one mesh, so tensors on "both" can be combined. Views of a
+ * mesh are meshes of their own:
+ *
+ *     orr_mesh_slice(mesh, (int64_t[]){1, ORR_MESH_WHOLE}, &row);     devices 4..7, axis tp
+ *     orr_mesh_permute(mesh, (int[]){1, 0}, &turned);                 tp x dp: 0 4, 1 5, 2 6, 3 7
+ *
  * Threads: as the runtime. */
 #ifndef ORR_RUNTIME_MESH_H
 #define ORR_RUNTIME_MESH_H
 
 #include "runtime/communicator.h"
 
-enum { ORR_MESH_AXES_MAX = 4, ORR_MESH_NAME_MAX = 16 };
+enum { ORR_MESH_AXES_MAX = 4, ORR_MESH_NAME_MAX = 16, ORR_MESH_WHOLE = -1 };
 
 struct orr_mesh {
     struct orr_runtime *runtime;
@@ -28,13 +34,26 @@ struct orr_mesh {
     struct orr_mesh *previous, *next; /* of the runtime */
 };
 
-/* Creates a mesh of `axis_count` axes (1 .. ORR_MESH_AXES_MAX). `names` are copied; `devices` (size
- * of them, by rank; NULL: 0, 1, 2, ...) too. Owned by the runtime: it lives as long as that.
- * ORR_INVALID for a mesh larger than the machine, a device that is unknown or there twice, or an
- * empty axis. */
+/* Creates a mesh of `axis_count` axes (1 .. ORR_MESH_AXES_MAX), or finds the one that is there with
+ * the same dims, names and devices. `names` (distinct; NULL: "all" for one axis, else "axis 0",
+ * "axis 1", ...) are copied, and so are `devices` (size of them, by rank; NULL: 0, 1, 2, ...).
+ * Owned by the runtime: it lives as long as that. ORR_INVALID for a mesh larger than the machine, a
+ * device that is unknown or there twice, an empty axis, or a name that is empty, too long or there
+ * twice. */
 enum orr_status orr_mesh_create(struct orr_runtime *runtime, int axis_count, const int64_t *dims,
                                 const char *const *names, const uint32_t *devices,
                                 struct orr_mesh **out_mesh) ORR_MUST_CHECK;
+
+/* The ranks at given coordinates, without those axes: `coordinates` has one entry for each axis,
+ * from 0, or ORR_MESH_WHOLE for an axis that stays. With every axis given it is one device, on an
+ * axis "all". ORR_INVALID for a coordinate outside its axis. */
+enum orr_status orr_mesh_slice(struct orr_mesh *mesh, const int64_t *coordinates,
+                               struct orr_mesh **out_mesh) ORR_MUST_CHECK;
+
+/* The same devices with the axes in another order: new axis i is axes[i] of the old ones, each of
+ * which is there once (ORR_INVALID else); ranks are row-major in the new order. */
+enum orr_status orr_mesh_permute(struct orr_mesh *mesh, const int *axes,
+                                 struct orr_mesh **out_mesh) ORR_MUST_CHECK;
 
 /* All devices of the run in one axis "all"; made on first use, NULL without memory. */
 struct orr_mesh *orr_mesh_default(struct orr_runtime *runtime);

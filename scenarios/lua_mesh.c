@@ -4,7 +4,10 @@
 
 #include "scenarios/tensor_internal.h"
 
-static struct orr_mesh *mesh_at(lua_State *L, int index, const char *what) {
+/* Registry key of the table of meshes that have a handle: one mesh has one. */
+#define MESHES "orrery.meshes"
+
+struct orr_mesh *orr__mesh(lua_State *L, int index, const char *what) {
     return orr__handle(L, index, ORR__MESH, what)->pointer;
 }
 
@@ -29,27 +32,94 @@ struct orr_shape orr__shape(lua_State *L, int index, const char *what) {
     return shape;
 }
 
+static void parse_placement(lua_State *L, const char *function, struct orr_placement *out) {
+    struct orr_error error = {0};
+    if (lua_type(L, -1) != LUA_TSTRING) {
+        orr__raise(L, ORR_INVALID, "%s: place: expected texts such as 'S(0)', got %s", function,
+                   luaL_typename(L, -1));
+    }
+    if (orr_placement_parse(lua_tostring(L, -1), out, &error) != ORR_OK) {
+        orr__raise(L, ORR_INVALID, "%s: %s", function, error.text);
+    }
+}
+
+/* Raises for the axis name on top, which the mesh does not have. */
+static int no_axis(lua_State *L, const struct orr_mesh *mesh, const char *function) {
+    const char *names[ORR_MESH_AXES_MAX];
+    char near[ORR_ERROR_TEXT_MAX];
+    for (int i = 0; i < mesh->axis_count; i++) {
+        names[i] = mesh->names[i];
+    }
+    if (lua_type(L, -1) != LUA_TSTRING) {
+        return orr__raise(L, ORR_INVALID, "%s: expected names of mesh axes, got %s", function,
+                          orr__tostring(L, -1));
+    }
+    const char *name = lua_tostring(L, -1);
+    return orr__raise(L, ORR_INVALID, "%s: the mesh has no axis '%s'%s", function, name,
+                      orr__suggest(near, sizeof near, name, names, mesh->axis_count));
+}
+
+/* Raises if the table at `at` has a key that is no name of an axis: always for the same one. */
+static void check_axes(lua_State *L, int at, const struct orr_mesh *mesh, const char *function) {
+    lua_pushcfunction(L, orr__sorted_keys);
+    lua_pushvalue(L, at);
+    lua_call(L, 1, 1);
+    for (lua_Integer i = 1; lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
+        if (lua_type(L, -1) != LUA_TSTRING || orr_mesh_axis(mesh, lua_tostring(L, -1)) < 0) {
+            no_axis(L, mesh, function);
+        }
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 2);
+}
+
+/* {dp = "S(0)"}: other axes stay as they are. */
+static void named_placements(lua_State *L, int at, const char *function,
+                             struct orr_layout *layout) {
+    check_axes(L, at, layout->mesh, function);
+    for (int i = 0; i < layout->mesh->axis_count; i++) {
+        lua_pushstring(L, layout->mesh->names[i]);
+        if (lua_rawget(L, at) != LUA_TNIL) {
+            parse_placement(L, function, &layout->axes[i]);
+        }
+        lua_pop(L, 1);
+    }
+}
+
+/* Raises if a list has further keys. */
+static void check_list(lua_State *L, int at, const char *function) {
+    lua_Unsigned keys = 0;
+    for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
+        keys++;
+    }
+    if (keys != lua_rawlen(L, at)) {
+        orr__raise(L, ORR_INVALID,
+                   "%s: place: expected placements in order or by names of axes, got both",
+                   function);
+    }
+}
+
 void orr__placements(lua_State *L, int index, const char *function, struct orr_layout *layout) {
     int at = lua_absindex(L, index), axes = layout->mesh->axis_count;
     bool list = lua_istable(L, at);
     int count = list ? (int)lua_rawlen(L, at) : 1;
+    if (list && count == 0) {
+        named_placements(L, at, function, layout);
+        return;
+    }
     if (count != axes) {
         orr__raise(L, ORR_INVALID, "%s: place has %d placements, but the mesh has %d axes",
                    function, count, axes);
+    }
+    if (list) {
+        check_list(L, at, function);
     }
     for (int i = 0; i < axes; i++) {
         lua_pushvalue(L, at);
         if (list) {
             lua_rawgeti(L, at, i + 1);
         }
-        if (lua_type(L, -1) != LUA_TSTRING) {
-            orr__raise(L, ORR_INVALID, "%s: place: expected texts such as 'S(0)', got %s", function,
-                       luaL_typename(L, -1));
-        }
-        struct orr_error error = {0};
-        if (orr_placement_parse(lua_tostring(L, -1), &layout->axes[i], &error) != ORR_OK) {
-            orr__raise(L, ORR_INVALID, "%s: %s", function, error.text);
-        }
+        parse_placement(L, function, &layout->axes[i]);
         lua_pop(L, list ? 2 : 1);
     }
 }
@@ -60,7 +130,7 @@ bool orr__field_layout(lua_State *L, int index, const char *function, struct orr
     bool given = false;
     struct orr_mesh *mesh = NULL;
     if (lua_getfield(L, at, "mesh") != LUA_TNIL) {
-        mesh = mesh_at(L, lua_gettop(L), function);
+        mesh = orr__mesh(L, lua_gettop(L), function);
         given = true;
     } else {
         mesh = orr_mesh_default(runtime);
@@ -145,18 +215,29 @@ static int orrery_mesh(lua_State *L) {
     if (status != ORR_OK) {
         return orr__raise_runtime(L, status);
     }
-    orr__push_handle(L, ORR__MESH, mesh);
+    orr__push_mesh(L, mesh);
     return 1;
 }
 
+void orr__push_mesh(lua_State *L, struct orr_mesh *mesh) {
+    lua_getfield(L, LUA_REGISTRYINDEX, MESHES);
+    if (lua_rawgetp(L, -1, mesh) == LUA_TNIL) {
+        lua_pop(L, 1);
+        orr__push_handle(L, ORR__MESH, mesh);
+        lua_pushvalue(L, -1);
+        lua_rawsetp(L, -3, mesh);
+    }
+    lua_remove(L, -2);
+}
+
 static int mesh_text(lua_State *L) {
-    const struct orr_mesh *mesh = mesh_at(L, 1, "mesh");
+    const struct orr_mesh *mesh = orr__mesh(L, 1, "mesh");
     lua_pushfstring(L, "mesh of %d devices", (int)mesh->size);
     return 1;
 }
 
 static int mesh_size(lua_State *L) {
-    const struct orr_mesh *mesh = mesh_at(L, 1, "mesh:size");
+    const struct orr_mesh *mesh = orr__mesh(L, 1, "mesh:size");
     if (lua_isnoneornil(L, 2)) {
         lua_pushinteger(L, mesh->size);
         return 1;
@@ -164,15 +245,91 @@ static int mesh_size(lua_State *L) {
     const char *name = luaL_checkstring(L, 2);
     int axis = orr_mesh_axis(mesh, name);
     if (axis < 0) {
-        return orr__raise(L, ORR_INVALID, "mesh:size: the mesh has no axis '%s'", name);
+        lua_settop(L, 2);
+        return no_axis(L, mesh, "mesh:size");
     }
     lua_pushinteger(L, mesh->dims[axis]);
     return 1;
 }
 
+static int mesh_names(lua_State *L) {
+    const struct orr_mesh *mesh = orr__mesh(L, 1, "mesh:names");
+    lua_createtable(L, mesh->axis_count, 0);
+    for (int i = 0; i < mesh->axis_count; i++) {
+        lua_pushstring(L, mesh->names[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static int mesh_devices(lua_State *L) {
+    const struct orr_mesh *mesh = orr__mesh(L, 1, "mesh:devices");
+    lua_createtable(L, (int)mesh->size, 0);
+    for (uint32_t i = 0; i < mesh->size; i++) {
+        lua_pushinteger(L, mesh->devices[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+static int push_view(lua_State *L, enum orr_status status, struct orr_mesh *mesh) {
+    if (status != ORR_OK) {
+        return orr__raise_runtime(L, status);
+    }
+    orr__push_mesh(L, mesh);
+    return 1;
+}
+
+/* mesh:slice{pp = 0} */
+static int mesh_slice(lua_State *L) {
+    struct orr_mesh *mesh = orr__mesh(L, 1, "mesh:slice"), *out;
+    int64_t coordinates[ORR_MESH_AXES_MAX];
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    check_axes(L, 2, mesh, "mesh:slice");
+    for (int i = 0; i < mesh->axis_count; i++) {
+        coordinates[i] = ORR_MESH_WHOLE;
+        lua_pushstring(L, mesh->names[i]);
+        if (lua_rawget(L, 2) != LUA_TNIL) {
+            coordinates[i] = orr__integer(L, -1, "mesh:slice", 0, INT64_MAX);
+        }
+        lua_pop(L, 1);
+    }
+    orr__caller(L);
+    enum orr_status status = orr_mesh_slice(mesh, coordinates, &out);
+    return push_view(L, status, out);
+}
+
+/* mesh:permute{"tp", "dp"} */
+static int mesh_permute(lua_State *L) {
+    struct orr_mesh *mesh = orr__mesh(L, 1, "mesh:permute"), *out;
+    int axes[ORR_MESH_AXES_MAX];
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    if ((int)lua_rawlen(L, 2) != mesh->axis_count) {
+        return orr__raise(L, ORR_INVALID, "mesh:permute: %d names for the %d axes of the mesh",
+                          (int)lua_rawlen(L, 2), mesh->axis_count);
+    }
+    for (int i = 0; i < mesh->axis_count; i++) {
+        bool text = lua_rawgeti(L, 2, i + 1) == LUA_TSTRING;
+        axes[i] = text ? orr_mesh_axis(mesh, lua_tostring(L, -1)) : -1;
+        if (axes[i] < 0) {
+            return no_axis(L, mesh, "mesh:permute");
+        }
+        lua_pop(L, 1);
+    }
+    orr__caller(L);
+    enum orr_status status = orr_mesh_permute(mesh, axes, &out);
+    return push_view(L, status, out);
+}
+
 void orr__open_meshes(lua_State *L) {
     static const luaL_Reg functions[] = {{"mesh", orrery_mesh}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"size", mesh_size}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"size", mesh_size},       {"names", mesh_names},
+                                       {"devices", mesh_devices}, {"slice", mesh_slice},
+                                       {"permute", mesh_permute}, {NULL, NULL}};
+    lua_newtable(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, MESHES);
     luaL_setfuncs(L, functions, 0);
     luaL_newlib(L, methods);
     orr__class(L, ORR__MESH, mesh_text);

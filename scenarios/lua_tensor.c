@@ -103,26 +103,49 @@ static int tensor_place(lua_State *L) {
     return 1;
 }
 
-/* t:redistribute("R") or t:redistribute{"S(0)", "R"} */
+static int tensor_mesh(lua_State *L) {
+    orr__push_mesh(L, orr_tensor_layout(orr__tensor(L, 1, "mesh"))->mesh);
+    return 1;
+}
+
+/* Placements and mesh at 2 and 3, either of which may be absent: what a tensor is to become. Axes
+ * that another mesh has, too, are as they were, others of it replicated. */
+static struct orr_layout wanted_layout(lua_State *L, const struct orr_tensor *tensor,
+                                       const char *function) {
+    struct orr_layout layout = *orr_tensor_layout(tensor);
+    if (!lua_isnil(L, 3)) {
+        struct orr_layout from = layout;
+        layout = orr_layout_replicated(orr__mesh(L, 3, function));
+        for (int i = 0; i < layout.mesh->axis_count; i++) {
+            int axis = orr_mesh_axis(from.mesh, layout.mesh->names[i]);
+            layout.axes[i] = axis < 0 ? layout.axes[i] : from.axes[axis];
+        }
+    }
+    if (lua_isnil(L, 3) || !lua_isnil(L, 2)) {
+        orr__placements(L, 2, function, &layout);
+    }
+    return layout;
+}
+
+/* t:redistribute("R"), t:redistribute{"S(0)", "R"}, t:redistribute{tp = "R"}, t:redistribute({pp =
+ * "R"}, mesh) */
 static int tensor_redistribute(lua_State *L) {
     struct orr_tensor *tensor = orr__tensor(L, 1, "redistribute"), *out;
-    struct orr_layout layout = *orr_tensor_layout(tensor);
-    lua_settop(L, 2);
-    orr__placements(L, 2, "redistribute", &layout);
+    lua_settop(L, 3);
+    struct orr_layout layout = wanted_layout(L, tensor, "redistribute");
     orr__caller(L);
     enum orr_status status = orr_tensor_redistribute(tensor, &layout, &out);
     if (status == ORR_OK) {
         orr__push_tensor(L, out);
     }
-    return orr__finish(L, status, 2, 1, tensor_redistribute);
+    return orr__finish(L, status, 3, 1, tensor_redistribute);
 }
 
 /* t:plan("S(1)"): what a redistribution would do, as text. */
 static int tensor_plan(lua_State *L) {
     struct orr_tensor *tensor = orr__tensor(L, 1, "plan");
-    struct orr_layout layout = *orr_tensor_layout(tensor);
-    lua_settop(L, 2);
-    orr__placements(L, 2, "plan", &layout);
+    lua_settop(L, 3);
+    struct orr_layout layout = wanted_layout(L, tensor, "plan");
     struct orr_redistribute_plan plan;
     char text[ORR_REDISTRIBUTE_TEXT_MAX];
     orr__caller(L);
@@ -130,7 +153,7 @@ static int tensor_plan(lua_State *L) {
     if (status == ORR_OK) {
         lua_pushstring(L, orr_redistribute_text(&plan, text, sizeof text));
     }
-    return orr__finish(L, status, 2, 1, tensor_plan);
+    return orr__finish(L, status, 3, 1, tensor_plan);
 }
 
 /* --- arithmetic --- */
@@ -369,10 +392,9 @@ void orr__open_tensors(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"tensor", orrery_tensor}, {"scope", orrery_scope}, {NULL, NULL}};
     static const luaL_Reg methods[] = {
-        {"free", tensor_free},     {"shape", tensor_shape},
-        {"dtype", tensor_dtype},   {"place", tensor_place},
-        {"future", tensor_future}, {"redistribute", tensor_redistribute},
-        {"plan", tensor_plan},     {NULL, NULL}};
+        {"free", tensor_free},   {"shape", tensor_shape},   {"dtype", tensor_dtype},
+        {"place", tensor_place}, {"future", tensor_future}, {"redistribute", tensor_redistribute},
+        {"plan", tensor_plan},   {"mesh", tensor_mesh},     {NULL, NULL}};
     static const luaL_Reg metamethods[] = {{"__add", tensor_add}, {"__sub", tensor_sub},
                                            {"__mul", tensor_mul}, {"__div", tensor_div},
                                            {"__unm", tensor_unm}, {"__close", tensor_free},

@@ -28,10 +28,16 @@ void orr__add_operators(lua_State *L, int functions, int methods);
 
 /* The layout of a table's fields `mesh` and `place`; false if it has neither. */
 bool orr__field_layout(lua_State *L, int index, const char *function, struct orr_layout *out);
-/* The list of texts or the single text at `index`, one placement for each axis of the mesh. */
+/* The placements at `index`: a list of texts, one for each axis of the layout's mesh, the single
+ * text for a mesh of one axis, or texts by names of axes, which leave other axes as they are. */
 void orr__placements(lua_State *L, int index, const char *function, struct orr_layout *layout);
 /* The list of whole numbers at `index`. */
 struct orr_shape orr__shape(lua_State *L, int index, const char *what);
+
+/* Pushes a mesh's handle, always the same one. */
+void orr__push_mesh(lua_State *L, struct orr_mesh *mesh);
+/* The mesh at `index`. */
+struct orr_mesh *orr__mesh(lua_State *L, int index, const char *what);
 
 /* Pushes a handle that owns the reference, and enters it into the open scope. */
 void orr__push_tensor(lua_State *L, struct orr_tensor *tensor);

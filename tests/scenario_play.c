@@ -63,8 +63,12 @@ void expect_printed(const char *text, const char *wanted) {
 }
 
 void expect_failure(const char *text, const char *message) {
+    expect_failure_on(2, text, message);
+}
+
+void expect_failure_on(uint32_t device_count, const char *text, const char *message) {
     struct play play;
-    play_prepare(&play, text, 2);
+    play_prepare(&play, text, device_count);
     play_run(&play);
     assert_string_equal(play.error.text, message);
     assert_int_equal(play.status, ORR_INVALID);

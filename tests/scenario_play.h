@@ -35,8 +35,9 @@ void play_end(struct play *play);
 void expect_printed(const char *text, const char *wanted);
 void expect_printed_on(uint32_t device_count, const char *text, const char *wanted);
 
-/* Plays a text on two devices and asserts that it ends with ORR_INVALID and exactly this
- * message. */
+/* Plays a text on two devices (or as many as given) and asserts that it ends with ORR_INVALID and
+ * exactly this message. */
 void expect_failure(const char *text, const char *message);
+void expect_failure_on(uint32_t device_count, const char *text, const char *message);
 
 #endif
