@@ -4,7 +4,7 @@
  *
  *     kernel, fill   max(flops / (peak e_f), bytes / (bandwidth e_b)) + fixed        roofline
  *     copy           bytes / link bandwidth + link latency; within a device 2 x bytes / bandwidth
- *     collective     see orr__collective_work
+ *     collective     hops x latency + bytes / link bandwidth + fixed     see orr__collective_work
  *     record, wait, marker, alloc, ...   0
  *
  * with e_f, e_b the spec's efficiency curves. Besides it says which share of the multiprocessors
@@ -19,6 +19,12 @@
 enum { ORR__WORK_BITS = 20 };
 #define ORR__WORK_NS                                                                               \
     ((uint64_t)1 << ORR__WORK_BITS) /* one ns of work; also the share "all of it" */
+
+/* What copies over links and collectives leave of a device's multiprocessors, and of its bandwidth,
+ * to the kernels beside them at least. A choice of ours, without a source: it keeps kernels from
+ * standing still where links are as fast as memory, and matters only where communication would take
+ * more than 15/16. */
+#define ORR__LEAST_LEFT (ORR__WORK_NS / 16)
 
 /* Most work of one command, 2^42 ns or 1.2 hours: its account must not overflow 63 bits. */
 #define ORR__WORK_MAX ((uint64_t)1 << 62)
@@ -41,9 +47,10 @@ struct orr__work orr__copy_work(const struct orr_device_spec *spec, enum orr__ro
                                 uint64_t bytes);
 
 /* Work of a collective from the start of its last member: (hops x latency) + bytes on the busiest
- * link / link bandwidth, with hops and bytes of orr_collective_traffic (runtime/collective.h has
- * the table and its sources); a tuner like NCCL's replaces it later. The slowest link counts: the
- * network's if the members span nodes. */
+ * link / link bandwidth + fixed, with hops and bytes of orr_collective_traffic
+ * (runtime/collective.h has the table and its sources); a tuner like NCCL's replaces it later. The
+ * slowest link counts: the network's if the members span nodes. The fixed part is the spec's
+ * kernel_fixed_ns, once: each member is one kernel, however many hops it makes. */
 struct orr__work orr__collective_work(const struct orr_device_spec *spec,
                                       const struct orr_collective *collective, bool spans_nodes);
 

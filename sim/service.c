@@ -12,9 +12,6 @@
 
 #include "sim/sim_internal.h"
 
-/* Kernels never starve completely beside copies and collectives. */
-static const uint64_t LEAST_LEFT = ORR__WORK_NS / 16;
-
 static bool is_started(const struct orr__stream *stream, int64_t now_ns) {
     return stream->settled_ns <= now_ns;
 }
@@ -70,7 +67,7 @@ static uint64_t part(uint64_t left, uint64_t sum) {
 }
 
 static uint64_t left_after(uint64_t taken) {
-    return taken < ORR__WORK_NS - LEAST_LEFT ? ORR__WORK_NS - taken : LEAST_LEFT;
+    return taken < ORR__WORK_NS - ORR__LEAST_LEFT ? ORR__WORK_NS - taken : ORR__LEAST_LEFT;
 }
 
 /* Rates of the commands that have started by now. */

@@ -9,10 +9,13 @@
  *                                                  start = latest of them           cost model
  *
  * Service time comes from the command's cost and the device spec (sim/cost_model.h). Commands that
- * run at the same time on one device share its multiprocessors and its memory bandwidth. Numbers
- * are really computed, when a command finishes, unless timing_only: what raced or read undefined
- * bytes gets its results poisoned (NaN) instead (sim/hazard_ranges.h). Times never depend on
- * numbers.
+ * run at the same time on one device share its multiprocessors and its memory bandwidth; copies
+ * over links and collectives come first, but leave at least 1/16 of each to kernels (a choice of
+ * ours: ORR__LEAST_LEFT in sim/cost_model.h).
+ *
+ * Numbers are really computed, when a command finishes, unless timing_only: what raced or read
+ * undefined bytes gets its results poisoned (NaN) instead (sim/hazard_ranges.h). Times never depend
+ * on numbers.
  *
  * Same program, same seed: the same times, byte for byte, on every machine, because every modelled
  * time is computed in integers (128-bit products, ns with 20 fractional bits) and rounded to ns
