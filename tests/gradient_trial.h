@@ -1,10 +1,10 @@
 /* Gradient rules against finite differences in f64: random trials of operators.
  *
- *     static void make_scale(struct trial *trial, struct dice *dice) {    // a case: one random trial
+ *     static void make_scale(struct trial *trial, struct dice *dice) { // a case: one random trial
  *         at(&trial->call, "alpha")->real = -1.5;
  *         trial_operand(trial, ORR_DTYPE_F64, random_shape(dice, 2, 4));
  *     }
- *     {"scale", make_scale, -2, 2},                                       // its row in a table
+ *     {"scale", make_scale, -2, 2},                                    // its row in a table
  *
  * A new operator gets a row in gradient_cases.c, or in a table of a file of its own, which
  * gradient_tables below lists; one without a gradient gets a row with the reason in
