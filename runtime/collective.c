@@ -268,6 +268,11 @@ enum orr_status orr_collective_check(const struct orr_collective *const *members
     if (orr_collective_reduces(first->kind) && first->reduction > ORR_MIN)
         return orr_error_set(error, ORR_INVALID, "%s by an unknown reduction %d",
                              orr_collective_kind_text(first->kind), (int)first->reduction);
+    if (orr_collective_reduces(first->kind) && orr_dtype_is_storage(first->dtype))
+        return orr_error_set(error, ORR_INVALID,
+                             "%s of %s: no collective adds or compares quantized values; expected "
+                             "f64, f32, f16, bf16, i32, i64 or bool",
+                             orr_collective_kind_text(first->kind), orr_dtype_name(first->dtype));
     for (uint32_t i = 1; i < count; i++) {
         enum orr_status status = check_pair(first, members[i], error);
         if (status != ORR_OK)
@@ -374,6 +379,9 @@ static void block_reduce(enum orr_dtype dtype, enum orr_reduction reduction, uni
         REDUCE(u64, i64, int64_t, ((const uint64_t *)in)[i], b > a ? b : a, b < a ? b : a)
         break;
     case ORR_DTYPE_BOOL: block_bool(reduction, block, in, n); break;
+    case ORR_DTYPE_I8:
+    case ORR_DTYPE_F8E4M3:
+    case ORR_DTYPE_F8E5M2: /* orr_collective_check refuses them */
     case ORR_DTYPE_COUNT:
     case ORR_DTYPE_NONE: assert(0); break;
     }

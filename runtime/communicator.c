@@ -195,6 +195,11 @@ static enum orr_status check_call(const struct call *call) {
                                  (unsigned)asked->root, (unsigned)call->communicator->count);
     if (orr_collective_reduces(asked->kind) && (unsigned)asked->reduction > ORR_MIN)
         return orr__runtime_fail(runtime, ORR_INVALID, "%s by an unknown reduction", kind);
+    if (orr_collective_reduces(asked->kind) && orr_dtype_is_storage(asked->dtype))
+        return orr__runtime_fail(runtime, ORR_INVALID,
+                                 "%s of %s: no collective adds or compares quantized values; "
+                                 "expected f64, f32, f16, bf16, i32, i64 or bool",
+                                 kind, orr_dtype_name(asked->dtype));
     if (asked->counts && orr_collective_counts_length(asked->kind, 1) == 0)
         return orr__runtime_fail(runtime, ORR_INVALID, "%s has no pieces of different sizes", kind);
     return ORR_OK;

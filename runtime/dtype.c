@@ -44,6 +44,10 @@ int orr_dtype_is_float(enum orr_dtype dtype) {
            dtype == ORR_DTYPE_BF16;
 }
 
+int orr_dtype_is_storage(enum orr_dtype dtype) {
+    return dtype == ORR_DTYPE_I8 || dtype == ORR_DTYPE_F8E4M3 || dtype == ORR_DTYPE_F8E5M2;
+}
+
 /* ---- One element ---- */
 
 static inline uint32_t bits_of(float value) {
@@ -112,9 +116,48 @@ static inline uint16_t bf16_of_f32(float value) {
     return (uint16_t)(bits >> 16);
 }
 
-/* f64 to f32 with the last bit "sticky" (round to odd): rounding that to f16 or bf16 equals
- * rounding the f64 once, because f32 keeps more than two bits beyond either (Boldo and Melquiond,
- * "When double rounding is odd", 2005). */
+/* e4m3 in the bits of an f16 is 2^8 too small, because their biases are 7 and 15; what would be an
+ * infinity or a NaN in f16 can't come up, since one exponent bit is off. */
+static inline float f32_of_f8e4m3(uint8_t bits) {
+    uint32_t magnitude = bits_of(f32_of_f16((uint16_t)((bits & 0x7fu) << 7)) * 256);
+    uint32_t value = choose(mask_if((bits & 0x7fu) == 0x7fu), 0x7fc00000u, magnitude);
+    return float_of(value | (bits & 0x80u) << 24);
+}
+
+static inline float f32_of_f8e5m2(uint8_t bits) {
+    return f32_of_f16((uint16_t)(bits << 8));
+}
+
+/* An 8-bit float with its exponent's bias and this many bits of fraction, as f16_of_f32 above:
+ * subnormal results by a magic number, then the largest finite code takes all that is beyond. */
+static inline uint8_t f8_of_f32(float value, uint32_t bias, uint32_t fraction, uint32_t largest,
+                                uint32_t nan) {
+    const uint32_t drop = 23u - fraction, magic = (127u - bias + drop + 1u) << 23;
+    uint32_t bits = bits_of(value);
+    uint32_t sign = bits >> 24 & 0x80u;
+    bits &= 0x7fffffffu;
+    int32_t magnitude = (int32_t)bits;
+    uint32_t subnormal = bits_of(float_of(bits) + float_of(magic)) - magic;
+    uint32_t half = (1u << (drop - 1)) - 1;
+    uint32_t normal = (bits - ((127u - bias) << 23) + half + (bits >> drop & 1u)) >> drop;
+    uint32_t small = mask_if(magnitude < (int32_t)(128u - bias) << 23);
+    uint32_t code = choose(small, subnormal, normal);
+    code = choose(mask_if((int32_t)code > (int32_t)largest), largest, code);
+    code = choose(mask_if(magnitude > 0x7f800000), nan, code);
+    return (uint8_t)(code | sign);
+}
+
+static inline uint8_t f8e4m3_of_f32(float value) {
+    return f8_of_f32(value, 7, 3, 0x7e, 0x7f);
+}
+
+static inline uint8_t f8e5m2_of_f32(float value) {
+    return f8_of_f32(value, 15, 2, 0x7b, 0x7f);
+}
+
+/* f64 to f32 with the last bit "sticky" (round to odd): rounding that to a narrower
+ * float equals rounding the f64 once, because f32 keeps more than two bits beyond each (Boldo and
+ * Melquiond, "When double rounding is odd", 2005). */
 static inline float f32_of_f64_to_odd(double value) {
     float nearest = (float)value;
     double back = (double)nearest;
@@ -153,6 +196,12 @@ static inline int32_t i32_of_i64(int64_t value) {
     return value < INT32_MIN ? INT32_MIN : (int32_t)value;
 }
 
+static inline int8_t i8_of_i64(int64_t value) {
+    if (value > INT8_MAX)
+        return INT8_MAX;
+    return (int8_t)(value < INT8_MIN ? INT8_MIN : value);
+}
+
 float orr_f32_from_f16(uint16_t bits) {
     return f32_of_f16(bits);
 }
@@ -167,6 +216,22 @@ uint16_t orr_f16_from_f32(float value) {
 
 uint16_t orr_bf16_from_f32(float value) {
     return bf16_of_f32(value);
+}
+
+float orr_f32_from_f8e4m3(uint8_t bits) {
+    return f32_of_f8e4m3(bits);
+}
+
+float orr_f32_from_f8e5m2(uint8_t bits) {
+    return f32_of_f8e5m2(bits);
+}
+
+uint8_t orr_f8e4m3_from_f32(float value) {
+    return f8e4m3_of_f32(value);
+}
+
+uint8_t orr_f8e5m2_from_f32(float value) {
+    return f8e5m2_of_f32(value);
 }
 
 /* ---- Blocks ---- */
@@ -211,6 +276,22 @@ DIRECT(bf16_from_i64, uint16_t, int64_t, bf16_of_f32(f32_of_f64_to_odd(f64_of_i6
 DIRECT(i32_from_i64, int32_t, int64_t, i32_of_i64(x))
 DIRECT(bool_from_i64, uint8_t, int64_t, x != 0)
 
+DIRECT(f32_from_i8, float, int8_t, (float)x)
+DIRECT(i64_from_i8, int64_t, int8_t, x)
+DIRECT(i8_from_i64, int8_t, int64_t, i8_of_i64(x))
+DIRECT(i8_from_f64, int8_t, double, i8_of_i64(i64_of_f64(x)))
+
+/* Defines what tensors and the middle formats need of an 8-bit float. */
+#define F8(name)                                                                                   \
+    DIRECT(f32_from_##name, float, uint8_t, f32_of_##name(x))                                      \
+    DIRECT(f64_from_##name, double, uint8_t, (double)f32_of_##name(x))                             \
+    DIRECT(name##_from_f32, uint8_t, float, name##_of_f32(x))                                      \
+    DIRECT(name##_from_f64, uint8_t, double, name##_of_f32(f32_of_f64_to_odd(x)))                  \
+    DIRECT(name##_from_i64, uint8_t, int64_t,                                                      \
+           name##_of_f32(f32_of_f64_to_odd(f64_of_i64_to_odd(x))))
+F8(f8e4m3)
+F8(f8e5m2)
+
 typedef void (*direct_fn)(void *to, const void *from, size_t count);
 
 static void copy_f64(void *to, const void *from, size_t count) {
@@ -222,32 +303,44 @@ static direct_fn find_direct(enum orr_dtype to, enum orr_dtype from) {
     static const direct_fn table[ORR_DTYPE_COUNT][ORR_DTYPE_COUNT] = {
         [ORR_DTYPE_F32] = {[ORR_DTYPE_F16] = f32_from_f16,
                            [ORR_DTYPE_BF16] = f32_from_bf16,
-                           [ORR_DTYPE_F64] = f32_from_f64},
+                           [ORR_DTYPE_F64] = f32_from_f64,
+                           [ORR_DTYPE_I8] = f32_from_i8,
+                           [ORR_DTYPE_F8E4M3] = f32_from_f8e4m3,
+                           [ORR_DTYPE_F8E5M2] = f32_from_f8e5m2},
         [ORR_DTYPE_F16] = {[ORR_DTYPE_F32] = f16_from_f32},
         [ORR_DTYPE_BF16] = {[ORR_DTYPE_F32] = bf16_from_f32},
         [ORR_DTYPE_F64] = {[ORR_DTYPE_F32] = f64_from_f32},
+        [ORR_DTYPE_F8E4M3] = {[ORR_DTYPE_F32] = f8e4m3_from_f32},
+        [ORR_DTYPE_F8E5M2] = {[ORR_DTYPE_F32] = f8e5m2_from_f32},
     };
     return table[to][from];
 }
 
 /* The rest goes block by block through f64 (from floats) or i64 (from integers). */
+static bool is_real(enum orr_dtype dtype) {
+    return orr_dtype_is_float(dtype) || dtype == ORR_DTYPE_F8E4M3 || dtype == ORR_DTYPE_F8E5M2;
+}
+
 static const direct_fn to_middle[ORR_DTYPE_COUNT] = {
-    [ORR_DTYPE_F64] = copy_f64,       [ORR_DTYPE_F32] = f64_from_f32,
-    [ORR_DTYPE_F16] = f64_from_f16,   [ORR_DTYPE_BF16] = f64_from_bf16,
-    [ORR_DTYPE_I32] = i64_from_i32,   [ORR_DTYPE_I64] = copy_f64,
-    [ORR_DTYPE_BOOL] = i64_from_bool,
+    [ORR_DTYPE_F64] = copy_f64,           [ORR_DTYPE_F32] = f64_from_f32,
+    [ORR_DTYPE_F16] = f64_from_f16,       [ORR_DTYPE_BF16] = f64_from_bf16,
+    [ORR_DTYPE_I32] = i64_from_i32,       [ORR_DTYPE_I64] = copy_f64,
+    [ORR_DTYPE_BOOL] = i64_from_bool,     [ORR_DTYPE_I8] = i64_from_i8,
+    [ORR_DTYPE_F8E4M3] = f64_from_f8e4m3, [ORR_DTYPE_F8E5M2] = f64_from_f8e5m2,
 };
 static const direct_fn from_f64[ORR_DTYPE_COUNT] = {
-    [ORR_DTYPE_F64] = copy_f64,       [ORR_DTYPE_F32] = f32_from_f64,
-    [ORR_DTYPE_F16] = f16_from_f64,   [ORR_DTYPE_BF16] = bf16_from_f64,
-    [ORR_DTYPE_I32] = i32_from_f64,   [ORR_DTYPE_I64] = i64_from_f64,
-    [ORR_DTYPE_BOOL] = bool_from_f64,
+    [ORR_DTYPE_F64] = copy_f64,           [ORR_DTYPE_F32] = f32_from_f64,
+    [ORR_DTYPE_F16] = f16_from_f64,       [ORR_DTYPE_BF16] = bf16_from_f64,
+    [ORR_DTYPE_I32] = i32_from_f64,       [ORR_DTYPE_I64] = i64_from_f64,
+    [ORR_DTYPE_BOOL] = bool_from_f64,     [ORR_DTYPE_I8] = i8_from_f64,
+    [ORR_DTYPE_F8E4M3] = f8e4m3_from_f64, [ORR_DTYPE_F8E5M2] = f8e5m2_from_f64,
 };
 static const direct_fn from_i64[ORR_DTYPE_COUNT] = {
-    [ORR_DTYPE_F64] = f64_from_i64,   [ORR_DTYPE_F32] = f32_from_i64,
-    [ORR_DTYPE_F16] = f16_from_i64,   [ORR_DTYPE_BF16] = bf16_from_i64,
-    [ORR_DTYPE_I32] = i32_from_i64,   [ORR_DTYPE_I64] = copy_f64,
-    [ORR_DTYPE_BOOL] = bool_from_i64,
+    [ORR_DTYPE_F64] = f64_from_i64,       [ORR_DTYPE_F32] = f32_from_i64,
+    [ORR_DTYPE_F16] = f16_from_i64,       [ORR_DTYPE_BF16] = bf16_from_i64,
+    [ORR_DTYPE_I32] = i32_from_i64,       [ORR_DTYPE_I64] = copy_f64,
+    [ORR_DTYPE_BOOL] = bool_from_i64,     [ORR_DTYPE_I8] = i8_from_i64,
+    [ORR_DTYPE_F8E4M3] = f8e4m3_from_i64, [ORR_DTYPE_F8E5M2] = f8e5m2_from_i64,
 };
 
 void orr_dtype_convert(enum orr_dtype to_dtype, void *to, enum orr_dtype from_dtype,
@@ -264,7 +357,7 @@ void orr_dtype_convert(enum orr_dtype to_dtype, void *to, enum orr_dtype from_dt
         direct(to, from, count);
         return;
     }
-    direct_fn second = orr_dtype_is_float(from_dtype) ? from_f64[to_dtype] : from_i64[to_dtype];
+    direct_fn second = is_real(from_dtype) ? from_f64[to_dtype] : from_i64[to_dtype];
     union {
         double real[BLOCK];
         int64_t integer[BLOCK];

@@ -340,7 +340,8 @@ static void try_kind(struct fixture *f, enum orr_collective_kind kind) {
         open_ranks(f, rank_counts[i], ranks);
         uint32_t roots = orr_collective_has_root(kind) ? rank_counts[i] : 1;
         int reductions = orr_collective_reduces(kind) ? ORR_MIN + 1 : 1;
-        for (int dtype = 0; dtype < ORR_DTYPE_COUNT; dtype++)
+        int dtypes = orr_collective_reduces(kind) ? ORR_DTYPE_I8 : ORR_DTYPE_COUNT;
+        for (int dtype = 0; dtype < dtypes; dtype++)
             for (uint32_t root = 0; root < roots; root++)
                 for (int k = 0; k < 4 * reductions; k++)
                     try_size(f, ranks,

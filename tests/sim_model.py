@@ -47,7 +47,8 @@ BITS = 20
 ONE = 1 << BITS     # one ns of work; a share or a rate of one
 LEAST = ONE >> 4    # Reading: what communication leaves to kernels at least
 NEVER = float("inf")
-DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i32": 4, "i64": 8, "bool": 1}
+DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i32": 4, "i64": 8, "bool": 1,
+               "i8": 1, "f8e4m3": 1, "f8e5m2": 1}
 SETTLED = ("record", "wait", "hostfn")  # take no time
 
 

@@ -188,6 +188,7 @@ static void dtypes_have_names_and_sizes(void **state) {
     assert_string_equal(orr_dtype_name(ORR_DTYPE_NONE), "none");
     assert_int_equal(orr_dtype_size(ORR_DTYPE_BF16), 2);
     assert_int_equal(orr_dtype_size(ORR_DTYPE_BOOL), 1);
+    assert_int_equal(orr_dtype_size(ORR_DTYPE_F8E4M3), 1);
     assert_true(orr_dtype_is_float(ORR_DTYPE_BF16) && !orr_dtype_is_float(ORR_DTYPE_BOOL));
 }
 
@@ -275,12 +276,27 @@ static bool stored_as(enum orr_dtype dtype, const void *element, double value) {
     double got = orr_dtype_load(dtype, element, 0);
     if (dtype == ORR_DTYPE_BOOL)
         return got == (value != 0);
-    if (dtype == ORR_DTYPE_I32 || dtype == ORR_DTYPE_I64) {
-        double low = dtype == ORR_DTYPE_I32 ? -0x1p31 : -0x1p63;
-        double high = dtype == ORR_DTYPE_I32 ? 0x1p31 - 1 : 0x1p63;
+    if (dtype == ORR_DTYPE_I32 || dtype == ORR_DTYPE_I64 || dtype == ORR_DTYPE_I8) {
+        int bits = dtype == ORR_DTYPE_I64 ? 63 : dtype == ORR_DTYPE_I32 ? 31 : 7;
+        double low = -ldexp(1, bits);
+        double high = dtype == ORR_DTYPE_I64 ? 0x1p63 : ldexp(1, bits) - 1;
         return got == (isnan(value) ? 0 : fmin(fmax(trunc(value), low), high));
     }
     return isnan(value) ? isnan(got) : got == value;
+}
+
+/* To `fraction` bits behind the first, to the nearest and even, saturating; the values below are
+ * no subnormals. tests/test_dtype8.c has all the others. */
+static double rounded_to_f8(int fraction, double value) {
+    double largest = fraction == 3 ? 448 : 57344;
+    if (isnan(value) || value == 0)
+        return value;
+    if (isinf(value))
+        return copysign(largest, value);
+    int exponent;
+    double digits = ldexp(frexp(value, &exponent), fraction + 1);
+    value = ldexp(nearbyint(digits), exponent - fraction - 1);
+    return copysign(fmin(fabs(value), largest), value);
 }
 
 static void any_dtype_converts_to_any_other_at_any_length(void **state) {
@@ -310,6 +326,8 @@ static void any_dtype_converts_to_any_other_at_any_length(void **state) {
                     fits = (double)(float)fits; /* the largest i32 needs 31 digits */
                 if (to == ORR_DTYPE_F16 && fabs(fits) > 65504)
                     fits = copysign(INFINITY, fits);
+                if (to == ORR_DTYPE_F8E4M3 || to == ORR_DTYPE_F8E5M2)
+                    fits = rounded_to_f8(to == ORR_DTYPE_F8E4M3 ? 3 : 2, fits);
                 if (!stored_as((enum orr_dtype)to, element, fits))
                     fail_msg("%s to %s: %g became %g", orr_dtype_name((enum orr_dtype)from),
                              orr_dtype_name((enum orr_dtype)to), source[i],

@@ -206,6 +206,20 @@ static void nothing_needs_no_buffers(void **state) {
     }
 }
 
+static void quantized_values_move_but_are_not_added(void **state) {
+    (void)state;
+    for (int kind = 0; kind < ORR_COLLECTIVE_KIND_COUNT; kind++)
+        for (int dtype = 0; dtype < ORR_DTYPE_COUNT; dtype++) {
+            struct group g;
+            group_fill(&g, (enum orr_collective_kind)kind, (enum orr_dtype)dtype, 0);
+            if (orr_collective_reduces((enum orr_collective_kind)kind) &&
+                orr_dtype_is_storage((enum orr_dtype)dtype))
+                run_refuses(&g, "no collective adds or compares quantized values; expected f64");
+            else
+                run(&g);
+        }
+}
+
 static void members_that_differ_are_refused_by_name(void **state) {
     (void)state;
     struct group g;
@@ -295,6 +309,7 @@ int main(void) {
         cmocka_unit_test(averages_divide_once_and_cut_integers_towards_zero),
         cmocka_unit_test(a_root_needs_no_output_and_the_others_no_input),
         cmocka_unit_test(nothing_needs_no_buffers),
+        cmocka_unit_test(quantized_values_move_but_are_not_added),
         cmocka_unit_test(members_that_differ_are_refused_by_name),
         cmocka_unit_test(impossible_groups_are_refused),
         cmocka_unit_test(every_kind_has_a_name_of_its_own),

@@ -53,7 +53,7 @@ CREATE TABLE device (
 CREATE TABLE device_peak (
     device INTEGER NOT NULL,      -- device.id
     unit TEXT NOT NULL,           -- vector (element by element), matrix (tensor cores)
-    dtype TEXT NOT NULL,          -- f64 f32 f16 bf16 i32 i64 bool
+    dtype TEXT NOT NULL,          -- f64 f32 f16 bf16 i32 i64 bool i8 f8e4m3 f8e5m2
     flops_per_s INTEGER NOT NULL, -- FLOP/s, a fused multiply-add counts as two
     PRIMARY KEY (device, unit, dtype)
 ) WITHOUT ROWID;
@@ -121,7 +121,7 @@ CREATE TABLE op_row (
     kind,            -- text.id
     site,            -- text.id
     shape,           -- text.id
-    dtype,           -- code: f64 f32 f16 bf16 i32 i64 bool from 0
+    dtype,           -- code: f64 f32 f16 bf16 i32 i64 bool i8 f8e4m3 f8e5m2 from 0
     flops,
     bytes_read,
     bytes_written,
@@ -241,7 +241,8 @@ CREATE VIEW op AS SELECT
     bytes_read,      -- streamed operands, each read once
     bytes_written,   -- results, each written once
     CASE dtype WHEN 0 THEN 'f64' WHEN 1 THEN 'f32' WHEN 2 THEN 'f16' WHEN 3 THEN 'bf16'
-        WHEN 4 THEN 'i32' WHEN 5 THEN 'i64' WHEN 6 THEN 'bool' END AS dtype,
+        WHEN 4 THEN 'i32' WHEN 5 THEN 'i64' WHEN 6 THEN 'bool' WHEN 7 THEN 'i8'
+        WHEN 8 THEN 'f8e4m3' WHEN 9 THEN 'f8e5m2' END AS dtype,
     (SELECT text FROM text WHERE id = r.shape) AS shape, -- '[8, 4096]'
     bytes_broadcast  -- small operands that stay in cache, counted apart from bytes_read
 FROM op_row AS r;
@@ -276,7 +277,8 @@ CREATE VIEW cmd AS SELECT
     bytes_read,
     bytes_written,
     CASE code >> 24 WHEN 1 THEN 'f64' WHEN 2 THEN 'f32' WHEN 3 THEN 'f16' WHEN 4 THEN 'bf16'
-        WHEN 5 THEN 'i32' WHEN 6 THEN 'i64' WHEN 7 THEN 'bool' END AS dtype,
+        WHEN 5 THEN 'i32' WHEN 6 THEN 'i64' WHEN 7 THEN 'bool' WHEN 8 THEN 'i8'
+        WHEN 9 THEN 'f8e4m3' WHEN 10 THEN 'f8e5m2' END AS dtype,
     coalesce((SELECT text FROM text WHERE id = r.ts_source),
         (SELECT value FROM meta WHERE key = 'clock')) AS ts_source, -- where start_ns and finish_ns
                                                                     -- come from
@@ -341,7 +343,8 @@ CREATE VIEW collective AS SELECT
     (SELECT text FROM text WHERE id = r.kind) AS kind,           -- all_reduce, all_gather, ...
     bytes,        -- of one rank's contribution, as its kind defines it
     CASE dtype WHEN 0 THEN 'f64' WHEN 1 THEN 'f32' WHEN 2 THEN 'f16' WHEN 3 THEN 'bf16'
-        WHEN 4 THEN 'i32' WHEN 5 THEN 'i64' WHEN 6 THEN 'bool' END AS dtype,
+        WHEN 4 THEN 'i32' WHEN 5 THEN 'i64' WHEN 6 THEN 'bool' WHEN 7 THEN 'i8'
+        WHEN 8 THEN 'f8e4m3' WHEN 9 THEN 'f8e5m2' END AS dtype,
     root,         -- rank, of rooted kinds
     peer,         -- rank, of send and receive
     (SELECT text FROM text WHERE id = r.algorithm) AS algorithm, -- ring, tree, ...

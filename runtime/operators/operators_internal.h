@@ -87,7 +87,8 @@ enum {
         1 << ORR_DTYPE_F64 | 1 << ORR_DTYPE_F32 | 1 << ORR_DTYPE_F16 | 1 << ORR_DTYPE_BF16,
     ORR__INTEGERS = 1 << ORR_DTYPE_I32 | 1 << ORR_DTYPE_I64,
     ORR__NUMBERS = ORR__FLOATS | ORR__INTEGERS,
-    ORR__ANY = ORR__NUMBERS | 1 << ORR_DTYPE_BOOL
+    ORR__SUMMABLE = ORR__NUMBERS | 1 << ORR_DTYPE_BOOL,
+    ORR__ANY = ORR__SUMMABLE | 1 << ORR_DTYPE_I8 | 1 << ORR_DTYPE_F8E4M3 | 1 << ORR_DTYPE_F8E5M2
 };
 
 /* Fails with ORR_INVALID and the text "name: x [2, 3] f32 and y [4] f32: <what is wrong>". */

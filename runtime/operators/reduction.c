@@ -320,7 +320,7 @@ static const struct orr_attribute_spec mean_attributes[] = {
         .compute = compute_##id,                                                                   \
     };
 
-REDUCE(sum, REDUCE_SUM, ORR__ANY, reduce_attributes)
+REDUCE(sum, REDUCE_SUM, ORR__SUMMABLE, reduce_attributes)
 REDUCE(mean, REDUCE_MEAN, ORR__FLOATS, mean_attributes)
 REDUCE(max, REDUCE_MAX, ORR__NUMBERS, reduce_attributes)
 REDUCE(argmax, REDUCE_ARGMAX, ORR__NUMBERS, reduce_attributes)
