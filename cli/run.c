@@ -15,8 +15,9 @@ static const char usage[] =
     "  --seed N           seed of everything random (default 0)\n"
     "  --timing-only      times without numbers\n"
     "  --trace full|off   keep a trace or not (default full)\n"
-    "  --runner KIND      inline: one host launches for all devices (default);\n"
+    "  --runner KIND      inline: one host launches for all devices;\n"
     "                     per-device: a dispatch host for each\n"
+    "                     (default: the scenario's line `-- runner: KIND`, else inline)\n"
     "  --explain          after the run: each command, and what it waited for\n";
 
 static void print(void *context, const char *text, size_t length) {

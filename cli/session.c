@@ -15,9 +15,14 @@
 enum { SPEC_TEXT_MAX = 4096, ARGUMENTS_TEXT_MAX = 4096 };
 
 static const char SET_ASIDE[] = ".previous";
+static const char INLINE[] = "inline", PER_DEVICE[] = "per-device";
+
+static bool is_runner(const char *text) {
+    return strcmp(text, INLINE) == 0 || strcmp(text, PER_DEVICE) == 0;
+}
 
 void orr_session_defaults(struct orr_session_options *options) {
-    *options = (struct orr_session_options){.output = "run.db", .runner = ORR_RUNNER_INLINE};
+    *options = (struct orr_session_options){.output = "run.db"};
 }
 
 void orr_session_result_clear(struct orr_session_result *result, const struct orr_memory *memory) {
@@ -49,13 +54,34 @@ void orr_scenario_comments(const char *text, const char *key, void *context,
 }
 
 /* Keeps the first one. */
-static bool keep_spec(void *context, const char *rest, size_t length) {
+static bool keep_text(void *context, const char *rest, size_t length) {
     if (length < SPEC_TEXT_MAX) {
-        char *spec = context;
-        memcpy(spec, rest, length);
-        spec[length] = '\0';
+        char *text = context;
+        memcpy(text, rest, length);
+        text[length] = '\0';
     }
     return false;
+}
+
+struct place {
+    const char *begin;
+    int line;
+};
+
+static bool keep_line(void *context, const char *rest, size_t length) {
+    struct place *place = context;
+    (void)length;
+    place->line = 1;
+    for (const char *at = place->begin; at < rest; at++)
+        place->line += *at == '\n';
+    return false;
+}
+
+/* Line of the first comment of a key; 0 without one. */
+static int comment_line(const char *text, const char *key) {
+    struct place place = {.begin = text};
+    orr_scenario_comments(text, key, &place, keep_line);
+    return place.line;
 }
 
 /* --- the run --- */
@@ -68,7 +94,8 @@ struct session {
     struct orr_error *error;
     char *text; /* the scenario */
     size_t length;
-    char devices[SPEC_TEXT_MAX];
+    char own_devices[SPEC_TEXT_MAX], own_runner[SPEC_TEXT_MAX]; /* the scenario's, or the default */
+    const char *devices, *runner;                               /* those or the options' */
     struct orr_spec spec;
     struct orr_scenario *scenario;
     struct orr_sink *sink;
@@ -84,10 +111,16 @@ static enum orr_exit read_scenario(struct session *session) {
         return ORR_EXIT_INPUT;
     if (status != ORR_OK)
         return orr_cli_exit(status);
-    if (options->devices)
-        return ORR_EXIT_OK;
-    snprintf(session->devices, sizeof session->devices, "%s", ORR_SPEC_DEFAULT);
-    orr_scenario_comments(session->text, "devices", session->devices, keep_spec);
+    snprintf(session->own_devices, sizeof session->own_devices, "%s", ORR_SPEC_DEFAULT);
+    snprintf(session->own_runner, sizeof session->own_runner, "%s", INLINE);
+    orr_scenario_comments(session->text, "devices", session->own_devices, keep_text);
+    orr_scenario_comments(session->text, "runner", session->own_runner, keep_text);
+    if (!is_runner(session->own_runner))
+        return orr_cli_exit(orr_error_set(
+            session->error, ORR_INVALID, "%s:%d: '-- runner: %s': expected inline or per-device",
+            options->scenario, comment_line(session->text, "runner"), session->own_runner));
+    session->devices = options->devices ? options->devices : session->own_devices;
+    session->runner = options->runner ? options->runner : session->own_runner;
     return ORR_EXIT_OK;
 }
 
@@ -168,15 +201,16 @@ static enum orr_exit open_trace(struct session *session) {
 
 static enum orr_exit open_runtime(struct session *session) {
     const struct orr_session_options *options = session->options;
-    struct orr_runtime_config config = {.memory = session->memory,
-                                        .open = session->spec.open,
-                                        .specs = session->spec.devices,
-                                        .device_count = (uint32_t)session->spec.device_count,
-                                        .sink = session->sink,
-                                        .timing_only = options->timing_only,
-                                        .runner = options->runner,
-                                        .seed = options->seed,
-                                        .trace_accesses = true};
+    struct orr_runtime_config config = {
+        .memory = session->memory,
+        .open = session->spec.open,
+        .specs = session->spec.devices,
+        .device_count = (uint32_t)session->spec.device_count,
+        .sink = session->sink,
+        .timing_only = options->timing_only,
+        .runner = strcmp(session->runner, INLINE) == 0 ? ORR_RUNNER_INLINE : ORR_RUNNER_PER_DEVICE,
+        .seed = options->seed,
+        .trace_accesses = true};
     return orr_cli_exit(orr_runtime_create(&config, &session->runtime, session->error));
 }
 
@@ -196,11 +230,9 @@ static void write_meta(const struct session *session) {
     orr_runtime_meta(session->runtime, "orrery_version", ORR_CLI_VERSION);
     orr_runtime_meta(session->runtime, "scenario", options->scenario);
     orr_runtime_meta(session->runtime, "args", text);
-    orr_runtime_meta(session->runtime, "devices",
-                     options->devices ? options->devices : session->devices);
+    orr_runtime_meta(session->runtime, "devices", session->devices);
     orr_runtime_meta(session->runtime, "timing_only", options->timing_only ? "true" : "false");
-    orr_runtime_meta(session->runtime, "runner",
-                     options->runner == ORR_RUNNER_INLINE ? "inline" : "per-device");
+    orr_runtime_meta(session->runtime, "runner", session->runner);
 }
 
 static void describe(const struct session *session) {
@@ -279,8 +311,7 @@ enum orr_exit orr_session_run(const struct orr_session_options *options,
     if (exit == ORR_EXIT_OK)
         exit = compile(&session);
     if (exit == ORR_EXIT_OK)
-        exit = orr_spec_parse(options->devices ? options->devices : session.devices, memory,
-                              &session.spec, error);
+        exit = orr_spec_parse(session.devices, memory, &session.spec, error);
     if (exit == ORR_EXIT_OK)
         exit = open_trace(&session);
     if (exit == ORR_EXIT_OK)
@@ -311,11 +342,9 @@ static enum orr_exit read_seed(const struct orr_cli *cli, const char *verb, cons
     return ORR_EXIT_OK;
 }
 
-static enum orr_exit read_runner(const struct orr_cli *cli, const char *verb, const char *text,
-                                 enum orr_runner *out_runner) {
-    if (strcmp(text, "inline") != 0 && strcmp(text, "per-device") != 0)
+static enum orr_exit read_runner(const struct orr_cli *cli, const char *verb, const char *text) {
+    if (text && !is_runner(text))
         return orr_cli_usage(cli, verb, "--runner '%s': expected inline or per-device", text);
-    *out_runner = text[0] == 'i' ? ORR_RUNNER_INLINE : ORR_RUNNER_PER_DEVICE;
     return ORR_EXIT_OK;
 }
 
@@ -366,7 +395,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
                                 bool want_scenario, struct orr_session_options *out_options,
                                 int *out_help, int *out_explain) {
     orr_session_defaults(out_options);
-    const char *seed = "0", *trace = "full", *runner = "inline";
+    const char *seed = "0", *trace = "full";
     int timing_only = 0;
     *out_explain = 0;
     const struct orr_cli_option options[] = {{"--devices", &out_options->devices, NULL},
@@ -374,7 +403,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
                                              {"--seed", &seed, NULL},
                                              {"--timing-only", NULL, &timing_only},
                                              {"--trace", &trace, NULL},
-                                             {"--runner", &runner, NULL},
+                                             {"--runner", &out_options->runner, NULL},
                                              {"--explain", NULL, out_explain},
                                              {NULL, NULL, NULL}};
     struct orr_cli_positional words;
@@ -385,7 +414,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
     out_options->timing_only = timing_only != 0;
     writable_words(argc, argv, &words, storage);
     if ((exit = read_seed(cli, argv[0], seed, &out_options->seed)) != ORR_EXIT_OK ||
-        (exit = read_runner(cli, argv[0], runner, &out_options->runner)) != ORR_EXIT_OK ||
+        (exit = read_runner(cli, argv[0], out_options->runner)) != ORR_EXIT_OK ||
         (exit = read_trace(cli, argv[0], trace, out_options)) != ORR_EXIT_OK)
         return exit;
     return read_words(cli, argv[0], &words, want_scenario, out_options, storage);

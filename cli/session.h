@@ -10,6 +10,7 @@
  *
  * What a scenario may say about itself, in comment lines that start at column one:
  *     -- devices: sim:h100*8                what it runs on when --devices is not given
+ *     -- runner: per-device                 who launches when --runner is not given
  *     -- test: drop_wait=true --seed 7      a case for `orrery test`; without such a line there is
  *                                           one case, with no arguments
  *
@@ -31,7 +32,7 @@ struct orr_session_options {
     const char *output;  /* of the trace; NULL: none */
     uint64_t seed;
     bool timing_only;
-    enum orr_runner runner;
+    const char *runner; /* "inline" or "per-device"; NULL: the scenario's, or inline */
     void (*print)(void *context, const char *text, size_t length);
     void *print_context;
 };
@@ -54,7 +55,7 @@ struct orr_session_result {
     size_t verdict_count, failed_count;
 };
 
-/* Everything at its default: output run.db, seed 0, inline runner. */
+/* Everything at its default: output run.db, seed 0. */
 void orr_session_defaults(struct orr_session_options *options);
 
 /* Runs. The exit code is ORR_EXIT_NO when an expectation failed; for others the text is in *error.

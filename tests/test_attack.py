@@ -145,6 +145,8 @@ refuse("recursion through metamethods ends",
 refuse("an error of several lines is one line", 'error("a\\nb\\nc")', "a b c")
 refuse("an error that is a table has a line", "error({})", "no text")
 refuse("memory has a limit", 'local s = "x" while true do s = s .. s end', "limit")
+refuse("a scenario's runner is one that there is", "-- runner: everywhere",
+       "expected inline or per-device")
 refuse("a huge text is refused", "print(#string.rep('x', 1 << 62))", "too large")
 refuse("a yield outside a coroutine has a line", "coroutine.yield(1)", "outside a coroutine")
 refuse("a call that may wait inside table.sort has a line",
