@@ -1,6 +1,6 @@
 /* Launches of recorded programs on simulated devices, to the nanosecond, by one host and by
- * several; tests/test_program_capture.c has what is recorded, tests/test_cpu_program.c compares numbers with
- * eager runs. */
+ * several; tests/test_program_capture.c has what is recorded, tests/test_cpu_program.c compares
+ * numbers with eager runs. */
 #include "tests/program_fixture.h"
 
 /* --- time --- */

@@ -130,18 +130,6 @@ static enum orr_status infer_pad(const struct orr_operand_info *inputs, int inpu
     return status;
 }
 
-static struct orr_cost cost_pad(const struct orr_operand_info *inputs, int input_count,
-                                const struct orr_attributes *attributes,
-                                const struct orr_operand_info *outputs) {
-    (void)input_count;
-    (void)attributes;
-    return (struct orr_cost){
-        .bytes_read = orr__bytes(&inputs[0]),
-        .bytes_written = orr__bytes(&outputs[0]),
-        .unit = ORR_UNIT_VECTOR,
-    };
-}
-
 /* The result is zeroed and x's rows are put in their places. */
 static enum orr_status compute_pad(const struct orr_tensor_view *inputs, int input_count,
                                    const struct orr_attributes *attributes,
@@ -186,6 +174,6 @@ const struct orr_operator orr__operator_pad = {
     .input_names = pad_names,
     .attributes = pad_attributes,
     .infer = infer_pad,
-    .cost = cost_pad,
+    .cost = orr__cost_copy,
     .compute = compute_pad,
 };

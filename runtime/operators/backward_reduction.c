@@ -73,19 +73,6 @@ static enum orr_status infer_unbroadcast(const struct orr_operand_info *inputs, 
     return ORR_OK;
 }
 
-static struct orr_cost cost_unbroadcast(const struct orr_operand_info *inputs, int input_count,
-                                        const struct orr_attributes *attributes,
-                                        const struct orr_operand_info *outputs) {
-    (void)input_count;
-    (void)attributes;
-    return (struct orr_cost){
-        .flops = (uint64_t)orr_shape_count(&inputs[0].shape),
-        .bytes_read = orr__bytes(&inputs[0]),
-        .bytes_written = orr__bytes(&outputs[0]),
-        .unit = ORR_UNIT_VECTOR,
-    };
-}
-
 /* Strides of the result over x's dimensions, 0 where it is summed. */
 static struct orr__strided sums_over(const struct orr_shape *x,
                                      const struct orr_attributes *attributes) {
@@ -160,7 +147,7 @@ const struct orr_operator orr__operator_unbroadcast = {
     .input_names = one_name,
     .attributes = unbroadcast_attributes,
     .infer = infer_unbroadcast,
-    .cost = cost_unbroadcast,
+    .cost = orr__cost_reduce,
     .compute = compute_unbroadcast,
 };
 

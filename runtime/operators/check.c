@@ -160,6 +160,26 @@ void orr__charge_operand(struct orr_cost *cost, const struct orr_operand_info *o
     *(small ? &cost->bytes_broadcast : &cost->bytes_read) += orr__bytes(operand);
 }
 
+struct orr_cost orr__cost_copy(const struct orr_operand_info *inputs, int input_count,
+                               const struct orr_attributes *attributes,
+                               const struct orr_operand_info *outputs) {
+    (void)input_count;
+    (void)attributes;
+    return (struct orr_cost){
+        .bytes_read = orr__bytes(&inputs[0]),
+        .bytes_written = orr__bytes(&outputs[0]),
+        .unit = ORR_UNIT_VECTOR,
+    };
+}
+
+struct orr_cost orr__cost_reduce(const struct orr_operand_info *inputs, int input_count,
+                                 const struct orr_attributes *attributes,
+                                 const struct orr_operand_info *outputs) {
+    struct orr_cost cost = orr__cost_copy(inputs, input_count, attributes, outputs);
+    cost.flops = (uint64_t)orr_shape_count(&inputs[0].shape);
+    return cost;
+}
+
 int64_t orr__dims_product(const struct orr_shape *shape, int from, int to) {
     assert(from >= 0 && to <= shape->rank);
     int64_t product = 1;

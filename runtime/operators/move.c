@@ -143,18 +143,6 @@ static enum orr_status infer_cast(const struct orr_operand_info *inputs, int inp
     return status;
 }
 
-static struct orr_cost cost_cast(const struct orr_operand_info *inputs, int input_count,
-                                 const struct orr_attributes *attributes,
-                                 const struct orr_operand_info *outputs) {
-    (void)input_count;
-    (void)attributes;
-    return (struct orr_cost){
-        .bytes_read = orr__bytes(&inputs[0]),
-        .bytes_written = orr__bytes(&outputs[0]),
-        .unit = ORR_UNIT_VECTOR,
-    };
-}
-
 static enum orr_status compute_cast(const struct orr_tensor_view *inputs, int input_count,
                                     const struct orr_attributes *attributes,
                                     const struct orr_tensor_view *outputs,
@@ -182,7 +170,7 @@ const struct orr_operator orr__operator_cast = {
     .input_names = one_name,
     .attributes = cast_attributes,
     .infer = infer_cast,
-    .cost = cost_cast,
+    .cost = orr__cost_copy,
     .compute = compute_cast,
 };
 

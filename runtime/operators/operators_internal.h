@@ -135,6 +135,15 @@ uint64_t orr__times(uint64_t a, uint64_t b);
 void orr__charge_operand(struct orr_cost *cost, const struct orr_operand_info *operand,
                          const struct orr_operand_info *result);
 
+/* Costs of rows with one operand: it is read and the result written; `reduce` does one operation
+ * for each element of the operand, `copy` none. */
+struct orr_cost orr__cost_reduce(const struct orr_operand_info *inputs, int input_count,
+                                 const struct orr_attributes *attributes,
+                                 const struct orr_operand_info *outputs);
+struct orr_cost orr__cost_copy(const struct orr_operand_info *inputs, int input_count,
+                               const struct orr_attributes *attributes,
+                               const struct orr_operand_info *outputs);
+
 /* Product of dims[from] .. dims[to - 1]. */
 int64_t orr__dims_product(const struct orr_shape *shape, int from, int to);
 

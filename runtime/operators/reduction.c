@@ -78,19 +78,6 @@ static enum orr_status infer_reduce(const struct orr_operator *op, enum reduce_k
     return orr__check_result(op, inputs, input_count, out, error);
 }
 
-static struct orr_cost cost_reduce(const struct orr_operand_info *inputs, int input_count,
-                                   const struct orr_attributes *attributes,
-                                   const struct orr_operand_info *outputs) {
-    (void)input_count;
-    (void)attributes;
-    return (struct orr_cost){
-        .flops = (uint64_t)orr_shape_count(&inputs[0].shape),
-        .bytes_read = orr__bytes(&inputs[0]),
-        .bytes_written = orr__bytes(&outputs[0]),
-        .unit = ORR_UNIT_VECTOR,
-    };
-}
-
 /* ---- Along contiguous rows (inner = 1) ---- */
 
 static double sum_piece(enum orr_dtype dtype, const char *from, int64_t count) {
@@ -316,7 +303,7 @@ static const struct orr_attribute_spec mean_attributes[] = {
         .input_names = reduce_names,                                                               \
         .attributes = attribute_list,                                                              \
         .infer = infer_##id,                                                                       \
-        .cost = cost_reduce,                                                                       \
+        .cost = orr__cost_reduce,                                                                  \
         .compute = compute_##id,                                                                   \
     };
 

@@ -262,19 +262,6 @@ static enum orr_status infer_count(const struct orr_operand_info *inputs, int in
     return status;
 }
 
-static struct orr_cost cost_count(const struct orr_operand_info *inputs, int input_count,
-                                  const struct orr_attributes *attributes,
-                                  const struct orr_operand_info *outputs) {
-    (void)input_count;
-    (void)attributes;
-    return (struct orr_cost){
-        .flops = (uint64_t)orr_shape_count(&inputs[0].shape),
-        .bytes_read = orr__bytes(&inputs[0]),
-        .bytes_written = orr__bytes(&outputs[0]),
-        .unit = ORR_UNIT_VECTOR,
-    };
-}
-
 static enum orr_status compute_count(const struct orr_tensor_view *inputs, int input_count,
                                      const struct orr_attributes *attributes,
                                      const struct orr_tensor_view *outputs,
@@ -308,6 +295,6 @@ const struct orr_operator orr__operator_count_nonfinite = {
     .input_names = count_names,
     .attributes = no_attributes,
     .infer = infer_count,
-    .cost = cost_count,
+    .cost = orr__cost_reduce,
     .compute = compute_count,
 };
