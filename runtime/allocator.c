@@ -197,8 +197,10 @@ enum orr_status orr__pool_take(struct orr__pool *pool, uint64_t bytes,
     block->requested = bytes;
     allocator->used += block->bytes;
     allocator->requested += bytes;
-    if (allocator->used > allocator->used_peak)
+    if (allocator->used > allocator->used_peak) {
         allocator->used_peak = allocator->used;
+        allocator->reserved_at_peak = allocator->reserved;
+    }
     allocator->take_count++;
     if (!block->fresh)
         allocator->reuse_count++;

@@ -83,6 +83,7 @@ struct orr__allocator {
     uint64_t used, held, free; /* bytes of blocks by state */
     uint64_t requested;        /* bytes asked for of the blocks in use */
     uint64_t used_peak, reserved_peak;
+    uint64_t reserved_at_peak;        /* when `used` first was used_peak */
     uint64_t take_count, reuse_count; /* takes; those of bytes that had been in use before */
     struct orr__pool *pools;
     struct orr__segment *first, *last;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/role.h"
 #include "runtime/runtime_internal.h"
 
 enum { LARGEST_SHOWN = 5 };
@@ -54,10 +55,14 @@ static void link_buffer(struct orr_buffer *buffer) {
     if (buffer->next)
         buffer->next->previous = buffer;
     *list = buffer;
+    if (buffer->stream)
+        orr__role_add(buffer);
 }
 
 static void unlink_buffer(struct orr_buffer *buffer) {
     assert(buffer->live);
+    if (buffer->stream)
+        orr__role_remove(buffer);
     buffer->live = false;
     if (buffer->previous)
         buffer->previous->next = buffer->next;
@@ -236,9 +241,12 @@ static size_t append_largest(const struct orr_runtime *runtime, const struct orr
     for (int i = 0; i < LARGEST_SHOWN && largest[i] && used < size; i++) {
         const char *label = text_of(runtime, largest[i]->label);
         const char *site = text_of(runtime, largest[i]->site);
-        int length = snprintf(text + used, size - used, "%s '%s' %llu bytes%s%s", i > 0 ? "," : "",
-                              *label ? label : "(no label)", (unsigned long long)largest[i]->bytes,
-                              *site ? " at " : "", site);
+        enum orr_role role = orr_buffer_role(largest[i]);
+        bool named = role != ORR_ROLE_OTHER;
+        int length = snprintf(text + used, size - used, "%s '%s' %llu bytes%s%s%s%s",
+                              i > 0 ? "," : "", *label ? label : "(no label)",
+                              (unsigned long long)largest[i]->bytes, named ? " of role " : "",
+                              named ? orr_role_text(role) : "", *site ? " at " : "", site);
         used += length > 0 ? (size_t)length : 0;
     }
     return used;
@@ -392,6 +400,7 @@ static void record_alloc(struct orr_buffer *buffer, uint64_t place, uint64_t all
                                        .label = buffer->label,
                                        .memory = buffer->stream ? runtime->id_device_memory
                                                                 : runtime->id_pinned};
+    record.header.a = buffer->role;
     orr__runtime_record(runtime, &record);
 }
 
@@ -414,6 +423,7 @@ static enum orr_status begin_alloc(struct orr_runtime *runtime, uint64_t bytes, 
     buffer->bytes = bytes;
     buffer->label = label_id;
     buffer->site = runtime->site;
+    buffer->role = (uint8_t)runtime->hosts[runtime->host].role;
     *out_buffer = buffer;
     return ORR_OK;
 }
@@ -599,14 +609,18 @@ struct orr_memory_usage orr_device_memory(const struct orr_runtime *runtime, uin
     if (device >= runtime->device_count)
         return (struct orr_memory_usage){0};
     const struct orr__allocator *allocator = runtime->devices[device].allocator;
-    return (struct orr_memory_usage){.capacity = runtime->devices[device].spec.memory_bytes,
+    struct orr_memory_usage usage = {.capacity = runtime->devices[device].spec.memory_bytes,
                                      .reserved = allocator->reserved,
                                      .allocated = allocator->used,
                                      .requested = allocator->requested,
                                      .allocated_peak = allocator->used_peak,
                                      .reserved_peak = allocator->reserved_peak,
+                                     .fragmentation =
+                                         allocator->reserved_at_peak - allocator->used_peak,
                                      .alloc_count = allocator->take_count,
                                      .reuse_count = allocator->reuse_count};
+    memcpy(usage.roles, runtime->devices[device].roles, sizeof usage.roles);
+    return usage;
 }
 
 /* --- the host reads and writes --- */

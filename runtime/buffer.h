@@ -56,13 +56,23 @@ enum orr_status orr_buffer_write(struct orr_buffer *buffer, uint64_t offset, con
 enum orr_status orr_buffer_read(struct orr_buffer *buffer, uint64_t offset, void *to,
                                 uint64_t bytes, int64_t ns) ORR_MUST_CHECK;
 
-/* What a device's allocator holds. */
+/* Bytes of live buffers of one role (runtime/role.h), as asked for. */
+struct orr_role_usage {
+    uint64_t used, peak;
+};
+
+/* What a device's allocator holds. Fragmentation is what the allocator has taken from the device
+ * and no live buffer has at the moment when `allocated` was largest (the first such moment): cached
+ * blocks, and those of freed buffers that other streams still use. That blocks are larger than what
+ * was asked for is apart from it: allocated - requested. */
 struct orr_memory_usage {
     uint64_t capacity;  /* of the device */
     uint64_t reserved;  /* segments taken from the device */
     uint64_t allocated; /* bytes of live buffers, rounded as the allocator does */
     uint64_t requested; /* bytes of live buffers, as asked for */
     uint64_t allocated_peak, reserved_peak;
+    uint64_t fragmentation;
+    struct orr_role_usage roles[ORR_ROLE_COUNT]; /* `used` adds up to `requested` */
     uint64_t alloc_count, reuse_count;
 };
 struct orr_memory_usage orr_device_memory(const struct orr_runtime *runtime, uint32_t device);

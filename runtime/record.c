@@ -34,6 +34,11 @@ const char *orr_stream_kind_text(enum orr_stream_kind kind) {
     return text_at(texts, ORR_STREAM_KIND_COUNT, (unsigned)kind);
 }
 
+const char *orr_role_text(enum orr_role role) {
+    static const char *const texts[] = {ORR_ROLE_LIST(TEXT)};
+    return text_at(texts, ORR_ROLE_COUNT, (unsigned)role);
+}
+
 const char *orr_stream_sync_text(enum orr_stream_sync sync) {
     static const char *const texts[] = {"nb", "bl", "ptds", "legacy"};
     return text_at(texts, ORR_STREAM_LEGACY + 1, (unsigned)sync);

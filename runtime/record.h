@@ -100,6 +100,24 @@ enum orr_sync_kind {
         ORR_SYNC_KIND_COUNT
 };
 
+/* X(name, text): what a buffer's memory is for, as in column buffer.role. Whoever allocates says
+ * so; the runtime itself knows what is communication. */
+#define ORR_ROLE_LIST(X)                                                                           \
+    X(OTHER, "other") /* nobody said */                                                            \
+    X(PARAMETER, "parameter")                                                                      \
+    X(GRADIENT, "gradient")                                                                        \
+    X(OPTIMIZER, "optimizer")                                                                      \
+    X(ACTIVATION, "activation")                                                                    \
+    X(WORKSPACE, "workspace")                                                                      \
+    X(COMMUNICATION, "communication")
+
+enum orr_role {
+#define ORR_ROLE_ENUM(name, text) ORR_ROLE_##name,
+    ORR_ROLE_LIST(ORR_ROLE_ENUM)
+#undef ORR_ROLE_ENUM
+        ORR_ROLE_COUNT
+};
+
 enum orr_access_mode { ORR_ACCESS_READ = 1, ORR_ACCESS_WRITE = 2, ORR_ACCESS_READ_WRITE = 3 };
 
 /* X(name, text): stream kinds, as in column stream.kind. */
@@ -125,6 +143,7 @@ const char *orr_edge_kind_text(enum orr_edge_kind kind);
 const char *orr_sync_kind_text(enum orr_sync_kind kind);
 const char *orr_stream_kind_text(enum orr_stream_kind kind);
 const char *orr_stream_sync_text(enum orr_stream_sync sync);
+const char *orr_role_text(enum orr_role role);
 
 enum orr_record_kind {
     ORR_RECORD_META = 1,
@@ -138,6 +157,7 @@ enum orr_record_kind {
     ORR_RECORD_SYNC,
     ORR_RECORD_BUFFER,
     ORR_RECORD_BUFFER_FREE,
+    ORR_RECORD_BUFFER_ROLE,
     ORR_RECORD_ACCESS,
     ORR_RECORD_COMMUNICATOR,
     ORR_RECORD_MEMBER,
@@ -223,7 +243,7 @@ struct orr_record_sync { /* header.a: enum orr_sync_kind */
     uint32_t host, target; /* target: id of the stream or device; event, future: its name or 0 */
 };
 
-struct orr_record_buffer { /* an allocation */
+struct orr_record_buffer { /* an allocation; header.a: enum orr_role */
     struct orr_record header;
     /* block: where the bytes are, equal for reuses of one place and for nothing else: serial number
      * of the allocator's segment << 32 | offset in it / 512. Blocks of one segment may overlap. */
@@ -236,6 +256,12 @@ struct orr_record_buffer { /* an allocation */
 struct orr_record_buffer_free {
     struct orr_record header;
     uint64_t id, free_cmd;
+};
+
+struct orr_record_buffer_role { /* a live buffer's new role; header.a: enum orr_role */
+    struct orr_record header;
+    uint64_t id, after_cmd; /* after_cmd: the last command called before, 0 none */
+    int64_t ts_ns;
 };
 
 struct orr_record_access { /* header.a: enum orr_access_mode */

@@ -274,7 +274,11 @@ static enum orr_status buffer_tensor(const struct step *step, const struct orr_t
                                      enum orr_stream_kind kind, const char *label,
                                      struct orr_tensor **out) {
     *out = orr__tensor_new(step->runtime, &like->info, &like->layout);
-    return *out ? orr__tensor_allocate(*out, kind, label) : ORR_NO_MEMORY;
+    if (!*out) {
+        return ORR_NO_MEMORY;
+    }
+    (*out)->role = ORR_ROLE_COMMUNICATION;
+    return orr__tensor_allocate(*out, kind, label);
 }
 
 /* Rearranges every rank's piece of `shape_of`: the source's before, the target's after. */
@@ -409,16 +413,18 @@ static enum orr_status make_step(struct step *step) {
     return status;
 }
 
-/* The tensor with the placement of one axis changed. */
+/* The tensor with the placement of one axis changed. What is not the result yet is
+ * communication. */
 static enum orr_status change_axis(struct orr_tensor *source,
                                    const struct orr_redistribute_step *planned, uint64_t parent,
-                                   struct orr_tensor **out) {
+                                   bool on_the_way, struct orr_tensor **out) {
     struct orr_layout layout = source->layout;
     layout.axes[planned->axis] = planned->to;
     struct orr_tensor *target = orr__tensor_new(source->runtime, &source->info, &layout);
     if (!target) {
         return ORR_NO_MEMORY;
     }
+    target->role = on_the_way ? ORR_ROLE_COMMUNICATION : target->role;
     struct step step = {.runtime = source->runtime,
                         .source = source,
                         .target = target,
@@ -454,7 +460,8 @@ enum orr_status orr__redistribute(struct orr_tensor *tensor, const struct orr_la
     struct orr_tensor *now = orr_tensor_retain(tensor);
     for (int i = 0; status == ORR_OK && i < plan.paths[0].step_count; i++) {
         struct orr_tensor *next = NULL;
-        status = change_axis(now, &plan.paths[0].steps[i], parent, &next);
+        bool on_the_way = i + 1 < plan.paths[0].step_count;
+        status = change_axis(now, &plan.paths[0].steps[i], parent, on_the_way, &next);
         if (status == ORR_OK) {
             orr__tensor_release(now);
             now = next;

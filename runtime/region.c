@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "runtime/role.h"
 #include "runtime/tensor_internal.h"
 
 enum { NODES_MAX = 1 << 20, ENTRIES_MAX = 1 << 12, TENSORS_MAX = 1 << 20 };
@@ -516,6 +517,7 @@ static enum orr_status copy_inputs(struct orr_runtime *runtime, struct orr_tenso
         if (!copy) {
             return ORR_NO_MEMORY;
         }
+        copy->role = orr_tensor_role(inputs[i]);
         status = orr__tensor_allocate(copy, ORR_STREAM_COMPUTE, "operand");
         if (status == ORR_OK) {
             status = copy_tensor(runtime, copy, inputs[i]);

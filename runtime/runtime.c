@@ -178,7 +178,7 @@ static enum orr_status reserve_hosts(struct orr_runtime *runtime, size_t count) 
 static void add_host_entry(struct orr_runtime *runtime, const char *name) {
     uint32_t host = (uint32_t)runtime->host_count++;
     assert(host < runtime->host_capacity);
-    runtime->hosts[host].first_ns = ORR_TIME_NONE;
+    runtime->hosts[host] = (struct orr__host){.first_ns = ORR_TIME_NONE, .role = ORR_ROLE_OTHER};
     record_host(runtime, host, name);
 }
 

@@ -176,6 +176,7 @@ struct orr_buffer {
     uint32_t holders; /* ranges of recorded programs */
     bool abandoned;   /* freed while it had holders: live until the last lets go */
     bool live;        /* not freed */
+    uint8_t role;     /* enum orr_role */
     uint32_t label;
     uint64_t id;
     uint32_t site;
@@ -193,11 +194,13 @@ struct orr__device {
     struct orr_stream *all, **all_end;             /* in order of creation, destroyed ones too */
     struct orr_buffer *buffers;                    /* live, the newest first */
     struct orr_buffer *deferred, **deferred_end;   /* freed, in order, blocks held */
+    struct orr_role_usage roles[ORR_ROLE_COUNT];   /* of the live ones, bytes as asked for */
 };
 
 struct orr__host {
     int64_t
         first_ns; /* when the call that is being repeated was first made; ORR_TIME_NONE if none */
+    enum orr_role role; /* of what it allocates */
 };
 
 struct orr_communicator {
@@ -402,6 +405,12 @@ void orr__buffer_let_go(struct orr_buffer *buffer);
 enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offset, const void *from,
                                        uint64_t bytes) ORR_MUST_CHECK;
 void orr__buffers_destroy(struct orr_runtime *runtime);
+
+/* --- role.c --- */
+
+/* A live device buffer counts under its role, and no more so. */
+void orr__role_add(const struct orr_buffer *buffer);
+void orr__role_remove(const struct orr_buffer *buffer);
 
 /* --- communicator.c --- */
 

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "runtime/role.h"
 #include "runtime/tensor_internal.h"
 
 struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr_operand_info *info,
@@ -16,6 +17,7 @@ struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr
                                   .info = *info,
                                   .layout = *layout,
                                   .next = runtime->tensors,
+                                  .role = runtime->hosts[runtime->host].role,
                                   .node = -1,
                                   .references = 1};
     if (tensor->next) {
@@ -114,8 +116,8 @@ static uint64_t blob_bytes(const struct orr_tensor *tensor, uint32_t rank) {
     return bytes ? bytes : 1; /* an empty piece still has an address */
 }
 
-enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_kind kind,
-                                     const char *label) {
+static enum orr_status allocate(struct orr_tensor *tensor, enum orr_stream_kind kind,
+                                const char *label) {
     struct orr_runtime *runtime = tensor->runtime;
     const struct orr_mesh *mesh = tensor->layout.mesh;
     struct orr__storage *storage =
@@ -137,6 +139,15 @@ enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_
     }
     tensor->storage = storage;
     return ORR_OK;
+}
+
+enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_kind kind,
+                                     const char *label) {
+    struct orr_runtime *runtime = tensor->runtime;
+    enum orr_role before = orr_runtime_set_role(runtime, runtime->host, tensor->role);
+    enum orr_status status = allocate(tensor, kind, label);
+    orr_runtime_set_role(runtime, runtime->host, before);
+    return status;
 }
 
 void orr__tensor_share(struct orr_tensor *tensor, struct orr_tensor *with) {

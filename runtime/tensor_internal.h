@@ -28,6 +28,7 @@ struct orr_tensor {
     struct orr_layout layout;
     struct orr__storage *storage;       /* NULL: not computed yet (in a region) */
     struct orr_tensor *previous, *next; /* live ones of the runtime */
+    enum orr_role role;                 /* of its memory, until that is there */
     int node;                           /* index of the open region's node that makes it; -1 */
     bool dead;                          /* made inside a region and not returned from it */
     uint32_t references;                /* the user's handle, and nodes of an open region */

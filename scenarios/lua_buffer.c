@@ -226,6 +226,7 @@ static int buffer_text(lua_State *L) {
 void orr__open_buffers(lua_State *L) {
     static const luaL_Reg functions[] = {{"host_alloc", orrery_host_alloc}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"free", buffer_free},
+                                       {"role", orr__buffer_role},
                                        {"record_stream", buffer_record_stream},
                                        {"write", buffer_write},
                                        {"read", buffer_read},

@@ -216,8 +216,17 @@ static int device_memory(lua_State *L) {
     set_count(L, "requested", usage.requested);
     set_count(L, "allocated_peak", usage.allocated_peak);
     set_count(L, "reserved_peak", usage.reserved_peak);
+    set_count(L, "fragmentation", usage.fragmentation);
     set_count(L, "alloc_count", usage.alloc_count);
     set_count(L, "reuse_count", usage.reuse_count);
+    lua_newtable(L);
+    for (int role = 0; role < ORR_ROLE_COUNT; role++) {
+        lua_newtable(L);
+        set_count(L, "used", usage.roles[role].used);
+        set_count(L, "peak", usage.roles[role].peak);
+        lua_setfield(L, -2, orr_role_text((enum orr_role)role));
+    }
+    lua_setfield(L, -2, "roles");
     return 1;
 }
 

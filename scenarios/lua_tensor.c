@@ -392,9 +392,11 @@ void orr__open_tensors(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"tensor", orrery_tensor}, {"scope", orrery_scope}, {NULL, NULL}};
     static const luaL_Reg methods[] = {
-        {"free", tensor_free},   {"shape", tensor_shape},   {"dtype", tensor_dtype},
-        {"place", tensor_place}, {"future", tensor_future}, {"redistribute", tensor_redistribute},
-        {"plan", tensor_plan},   {"mesh", tensor_mesh},     {NULL, NULL}};
+        {"free", tensor_free},      {"shape", tensor_shape},
+        {"dtype", tensor_dtype},    {"place", tensor_place},
+        {"future", tensor_future},  {"redistribute", tensor_redistribute},
+        {"plan", tensor_plan},      {"mesh", tensor_mesh},
+        {"role", orr__tensor_role}, {NULL, NULL}};
     static const luaL_Reg metamethods[] = {{"__add", tensor_add}, {"__sub", tensor_sub},
                                            {"__mul", tensor_mul}, {"__div", tensor_div},
                                            {"__unm", tensor_unm}, {"__close", tensor_free},

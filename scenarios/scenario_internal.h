@@ -182,6 +182,7 @@ bool orr__is_handle(lua_State *L, int index, const char *kind);
 int orr__device_stream(lua_State *L);
 int orr__device_alloc(lua_State *L);
 int orr__stream_alloc(lua_State *L);
+int orr__buffer_role(lua_State *L);
 
 /* The stream at `index`. */
 struct orr_stream *orr__stream(lua_State *L, int index, const char *what);

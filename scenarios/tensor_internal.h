@@ -22,6 +22,7 @@ void orr__open_meshes(lua_State *L);
 void orr__open_tensors(lua_State *L);
 void orr__open_regions(lua_State *L);
 void orr__open_autograd(lua_State *L);
+void orr__open_roles(lua_State *L);
 /* Adds the table's operators: as functions to the table at `functions`, as methods to that at
  * `methods`. */
 void orr__add_operators(lua_State *L, int functions, int methods);
@@ -41,6 +42,8 @@ struct orr_mesh *orr__mesh(lua_State *L, int index, const char *what);
 
 /* Pushes a handle that owns the reference, and enters it into the open scope. */
 void orr__push_tensor(lua_State *L, struct orr_tensor *tensor);
+/* A method of tensors, in lua_role.c. */
+int orr__tensor_role(lua_State *L);
 /* The live tensor at `index`. */
 struct orr_tensor *orr__tensor(lua_State *L, int index, const char *what);
 

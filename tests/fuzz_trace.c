@@ -57,13 +57,17 @@ static void write_records(struct orr_sink *sink, struct orr_names *names) {
             .header = ORR_RECORD_HEADER(access, ACCESS), .cmd = id, .bytes = id << 30};
         struct orr_record_sync sync = {.header = ORR_RECORD_HEADER(sync, SYNC), .id = id};
         struct orr_record_buffer buffer = {.header = ORR_RECORD_HEADER(buffer, BUFFER), .id = id};
+        struct orr_record_buffer_role role = {
+            .header = ORR_RECORD_HEADER(buffer_role, BUFFER_ROLE), .id = id, .after_cmd = id};
         access.header.a = ORR_ACCESS_READ;
+        role.header.a = (uint8_t)(id % ORR_ROLE_COUNT);
         sync.header.a = (uint8_t)(id % ORR_SYNC_KIND_COUNT);
         orr_record_push(&sink->writer, &command);
         orr_record_push(&sink->writer, &edge);
         orr_record_push(&sink->writer, &access);
         orr_record_push(&sink->writer, &sync);
         orr_record_push(&sink->writer, &buffer);
+        orr_record_push(&sink->writer, &role);
     }
 }
 

@@ -158,6 +158,16 @@ static void same_buffer(struct expected *e, const struct orr_record_buffer *r) {
     assert_int_equal(b->stream, r->stream);
     same_text(e, b->label, r->label);
     same_text(e, b->memory, r->memory);
+    assert_int_equal(b->role, r->header.a);
+}
+
+static void same_role(struct expected *e, const struct orr_record_buffer_role *r) {
+    const struct orr_timeline_buffer_role *b =
+        &e->timeline->buffer_roles[e->counts[ORR_RECORD_BUFFER_ROLE] - 1]; /* in order */
+    assert_int_equal(b->buffer, r->id);
+    assert_int_equal(b->after_cmd, r->after_cmd);
+    assert_int_equal(b->role, r->header.a);
+    assert_true(b->ts_ns == r->ts_ns);
 }
 
 static void same_collective(struct expected *e, const struct orr_record_collective *r) {
@@ -258,6 +268,7 @@ static void compare_record(struct expected *e, const struct orr_record *record) 
     case ORR_RECORD_DEVICE: same_device(e, (const void *)record); break;
     case ORR_RECORD_SYNC: same_sync(e, (const void *)record); break;
     case ORR_RECORD_BUFFER: same_buffer(e, (const void *)record); break;
+    case ORR_RECORD_BUFFER_ROLE: same_role(e, (const void *)record); break;
     case ORR_RECORD_COLLECTIVE: same_collective(e, (const void *)record); break;
     case ORR_RECORD_COLLECTIVE_MEMBER: same_member(e, (const void *)record); break;
     case ORR_RECORD_FINDING: same_finding(e, (const void *)record); break;
@@ -345,6 +356,7 @@ static void compare_counts(const struct expected *e) {
     assert_int_equal(t->edge_count, counts[ORR_RECORD_EDGE]);
     assert_int_equal(t->sync_count, counts[ORR_RECORD_SYNC]);
     assert_int_equal(t->buffer_count, counts[ORR_RECORD_BUFFER]);
+    assert_int_equal(t->buffer_role_count, counts[ORR_RECORD_BUFFER_ROLE]);
     assert_int_equal(t->access_count, counts[ORR_RECORD_ACCESS]);
     assert_int_equal(t->communicator_count, counts[ORR_RECORD_COMMUNICATOR]);
     assert_int_equal(t->member_count, counts[ORR_RECORD_MEMBER]);
@@ -386,7 +398,7 @@ static void every_kind_of_record_comes_back_from_the_database(void **state) {
         compare_store(store, f->names, timeline);
         assert_string_equal(orr_timeline_meta(timeline, "status"), "ok");
         assert_string_equal(orr_timeline_meta(timeline, "dropped"), "0");
-        assert_string_equal(orr_timeline_meta(timeline, "schema_version"), "1");
+        assert_string_equal(orr_timeline_meta(timeline, "schema_version"), "2");
         assert_null(orr_timeline_meta(timeline, "nothing"));
         orr_timeline_destroy(&timeline);
         orr_record_memory_destroy(&store);
@@ -508,7 +520,8 @@ static void database_has_the_promised_columns(void **state) {
         "ts_source FROM cmd",
         "src, dst, kind FROM edge",
         "id, host, kind, target, begin_ns, end_ns, cmd FROM sync",
-        "id, device, block, memory, stream, bytes, label, alloc_cmd, free_cmd FROM buffer",
+        "id, device, block, memory, stream, bytes, label, alloc_cmd, free_cmd, role FROM buffer",
+        "buffer, role, after_cmd, ts_ns FROM buffer_role",
         "cmd, buffer, offset, bytes, mode FROM access",
         "id, name FROM communicator",
         "communicator, rank, device FROM communicator_member",
@@ -563,12 +576,27 @@ static void views_say_the_same_words_as_the_library(void **state) {
         orr_record_push(&sink->writer, &r);
     }
     strcat(expected, "r w rw");
+    for (uint8_t i = 0; i < ORR_ROLE_COUNT; i++) {
+        struct orr_record_buffer buffer = {.header = ORR_RECORD_HEADER(buffer, BUFFER),
+                                           .id = i + 1u};
+        struct orr_record_buffer_role role = {.header = ORR_RECORD_HEADER(buffer_role, BUFFER_ROLE),
+                                              .id = i + 1u};
+        buffer.header.a = i;
+        role.header.a = i;
+        orr_record_push(&sink->writer, &buffer);
+        orr_record_push(&sink->writer, &role);
+        char *end = expected + strlen(expected);
+        const char *text = orr_role_text((enum orr_role)i);
+        snprintf(end, sizeof expected - (size_t)(end - expected), " %s/%s", text, text);
+    }
     trace_close_sink(f, sink);
     char *text =
         trace_query_text(f->path, "SELECT (SELECT group_concat(kind || '/' || status || '/' || "
                                   "coalesce(dtype, '-') || '/' || unit, ' ') FROM cmd) || ' ' || "
                                   "(SELECT group_concat(kind, ' ') FROM edge) || ' ' || "
-                                  "(SELECT group_concat(mode, ' ') FROM access)");
+                                  "(SELECT group_concat(mode, ' ') FROM access) || ' ' || "
+                                  "(SELECT group_concat(b.role || '/' || r.role, ' ') "
+                                  "FROM buffer AS b JOIN buffer_role AS r ON r.buffer = b.id)");
     assert_string_equal(text, expected);
     free(text);
 }

@@ -28,7 +28,8 @@ enum array {
     COLLECTIVES,
     COLLECTIVE_MEMBERS,
     COUNTERS,
-    FINDINGS
+    FINDINGS,
+    BUFFER_ROLES
 };
 
 static void out_of_memory(void) {
@@ -47,7 +48,7 @@ void fixture_free(struct fixture *fixture) {
         t->meta,     t->devices,       t->streams,  t->hosts,       t->ops,
         t->commands, t->edges,         t->syncs,    t->buffers,     t->accesses,
         t->members,  t->communicators, t->counters, t->collectives, t->collective_members,
-        t->findings};
+        t->findings, t->buffer_roles};
     for (int i = 0; i < FIXTURE_ARRAYS; i++) {
         orr_memory_free(&fixture->memory, arrays[i]);
     }
@@ -230,6 +231,13 @@ struct orr_timeline_buffer *fixture_buffer(struct fixture *fixture, uint32_t dev
         .label = "",
     };
     return buffer;
+}
+
+void fixture_buffer_role(struct fixture *fixture, uint64_t buffer, uint64_t after_cmd,
+                         enum orr_role role) {
+    struct orr_timeline_buffer_role *item = GROW(fixture, BUFFER_ROLES, buffer_role);
+    *item =
+        (struct orr_timeline_buffer_role){.buffer = buffer, .after_cmd = after_cmd, .role = role};
 }
 
 void fixture_access(struct fixture *fixture, uint64_t cmd, uint64_t buffer, uint64_t offset,

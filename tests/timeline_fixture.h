@@ -22,7 +22,7 @@
 
 #include "trace/timeline.h"
 
-enum { FIXTURE_ARRAYS = 16 };
+enum { FIXTURE_ARRAYS = 17 };
 
 struct fixture_text;
 
@@ -69,6 +69,9 @@ struct orr_timeline_sync *fixture_sync(struct fixture *fixture, uint32_t host,
 struct orr_timeline_op *fixture_op(struct fixture *fixture, const char *name, const char *kind);
 struct orr_timeline_buffer *fixture_buffer(struct fixture *fixture, uint32_t device,
                                            uint64_t bytes);
+/* A buffer's role from behind a command on. */
+void fixture_buffer_role(struct fixture *fixture, uint64_t buffer, uint64_t after_cmd,
+                         enum orr_role role);
 void fixture_access(struct fixture *fixture, uint64_t cmd, uint64_t buffer, uint64_t offset,
                     uint64_t bytes, enum orr_access_mode mode);
 uint32_t fixture_communicator(struct fixture *fixture, const char *name);

@@ -217,9 +217,13 @@ static void write_others(struct generator *g, uint64_t id) {
     PUSH(sync, SYNC, .header.a = (uint8_t)below(g, ORR_SYNC_KIND_COUNT), .id = id,
          .cmd = below(g, 4), .begin_ns = moment(g), .end_ns = moment(g), .host = maybe(g, HOSTS),
          .target = (uint32_t)below(g, STREAMS));
-    PUSH(buffer, BUFFER, .id = id, .block = below(g, 9), .bytes = count(g),
-         .alloc_cmd = below(g, 9), .device = maybe(g, DEVICES), .stream = maybe(g, STREAMS),
-         .label = name(g), .memory = name(g));
+    PUSH(buffer, BUFFER, .header.a = (uint8_t)below(g, ORR_ROLE_COUNT), .id = id,
+         .block = below(g, 9), .bytes = count(g), .alloc_cmd = below(g, 9),
+         .device = maybe(g, DEVICES), .stream = maybe(g, STREAMS), .label = name(g),
+         .memory = name(g));
+    if (id % 3 == 0)
+        PUSH(buffer_role, BUFFER_ROLE, .header.a = (uint8_t)below(g, ORR_ROLE_COUNT), .id = id,
+             .after_cmd = below(g, 9), .ts_ns = (int64_t)below(g, 1000));
     if (id > 3 && id % 2 == 0)
         PUSH(buffer_free, BUFFER_FREE, .id = id - 3, .free_cmd = id);
     PUSH(collective, COLLECTIVE, .header.a = dtype(g), .id = id, .seq = id, .bytes = count(g),

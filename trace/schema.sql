@@ -23,7 +23,7 @@
 --     WHERE c.kind = 'kernel' ORDER BY t.device_ns DESC LIMIT 10;
 
 PRAGMA application_id = 1332900473; -- 'Orry'
-PRAGMA user_version = 1;            -- schema version
+PRAGMA user_version = 2;            -- schema version
 
 ---------------------------------------------------------------------------------------------------
 -- Part 1a. Small tables, stored as they are read
@@ -180,13 +180,22 @@ CREATE TABLE buffer_row (
     stream,
     bytes,
     label,           -- text.id
-    alloc_cmd
+    alloc_cmd,
+    role             -- code: other parameter gradient optimizer activation workspace communication
+                     -- from 0
 );
 
 -- A row of its own, because a buffer is freed long after its row was written.
 CREATE TABLE buffer_free_row (
     id INTEGER PRIMARY KEY, -- buffer.id
     free_cmd
+);
+
+CREATE TABLE buffer_role_row (
+    buffer NOT NULL,
+    role NOT NULL,   -- code, as in buffer_row
+    after_cmd,
+    ts_ns NOT NULL
 );
 
 CREATE TABLE access_row (
@@ -327,8 +336,22 @@ CREATE VIEW buffer AS SELECT
     bytes,
     (SELECT text FROM text WHERE id = r.label) AS label,   -- what it holds, or the scenario's line
     alloc_cmd,  -- cmd.id
-    (SELECT free_cmd FROM buffer_free_row WHERE id = r.id) AS free_cmd -- cmd.id; NULL: never freed
+    (SELECT free_cmd FROM buffer_free_row WHERE id = r.id) AS free_cmd, -- cmd.id; NULL: never freed
+    CASE role WHEN 0 THEN 'other' WHEN 1 THEN 'parameter' WHEN 2 THEN 'gradient'
+        WHEN 3 THEN 'optimizer' WHEN 4 THEN 'activation' WHEN 5 THEN 'workspace'
+        WHEN 6 THEN 'communication' END AS role -- what it was allocated for; other: not said
 FROM buffer_row AS r;
+
+-- Other roles that buffers got while they were live: from then on their bytes count under it. Rows
+-- are in the order in which that happened.
+CREATE VIEW buffer_role AS SELECT
+    buffer,     -- buffer.id
+    CASE role WHEN 0 THEN 'other' WHEN 1 THEN 'parameter' WHEN 2 THEN 'gradient'
+        WHEN 3 THEN 'optimizer' WHEN 4 THEN 'activation' WHEN 5 THEN 'workspace'
+        WHEN 6 THEN 'communication' END AS role,
+    after_cmd,  -- cmd.id of the last command called before; NULL: none
+    ts_ns       -- the host's clock
+FROM buffer_role_row;
 
 -- What a command reads and writes: bytes [offset, offset + bytes) of a buffer.
 CREATE VIEW access AS SELECT cmd, buffer, offset, bytes,

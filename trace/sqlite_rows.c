@@ -67,6 +67,8 @@ struct table {
     { FIELD_##type, offsetof(struct orr_record_buffer, member) }
 #define BUFFER_FREE(type, member)                                                                  \
     { FIELD_##type, offsetof(struct orr_record_buffer_free, member) }
+#define BUFFER_ROLE(type, member)                                                                  \
+    { FIELD_##type, offsetof(struct orr_record_buffer_role, member) }
 #define ACCESS(type, member)                                                                       \
     { FIELD_##type, offsetof(struct orr_record_access, member) }
 #define COMMUNICATOR(type, member)                                                                 \
@@ -123,9 +125,12 @@ static const struct table tables[ORR_RECORD_KIND_COUNT] = {
     [ORR_RECORD_BUFFER] =
         TABLE("buffer", "INSERT INTO buffer_row", true, BUFFER(COUNT, id), BUFFER(INDEX, device),
               BUFFER(ID, block), BUFFER(NAME, memory), BUFFER(INDEX, stream), BUFFER(COUNT, bytes),
-              BUFFER(NAME, label), BUFFER(ID, alloc_cmd)),
+              BUFFER(NAME, label), BUFFER(ID, alloc_cmd), HEADER(BYTE, a)),
     [ORR_RECORD_BUFFER_FREE] = TABLE("buffer_free", "INSERT INTO buffer_free_row", true,
                                      BUFFER_FREE(COUNT, id), BUFFER_FREE(ID, free_cmd)),
+    [ORR_RECORD_BUFFER_ROLE] =
+        TABLE("buffer_role", "INSERT INTO buffer_role_row", false, BUFFER_ROLE(COUNT, id),
+              HEADER(BYTE, a), BUFFER_ROLE(ID, after_cmd), BUFFER_ROLE(TIME, ts_ns)),
     [ORR_RECORD_ACCESS] =
         TABLE("access", "INSERT INTO access_row", false, ACCESS(COUNT, cmd), ACCESS(COUNT, buffer),
               ACCESS(COUNT, offset), ACCESS(COUNT, bytes), HEADER(BYTE, a)),

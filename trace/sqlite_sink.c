@@ -243,6 +243,7 @@ static int write_dropped(struct sqlite_sink *sink) {
         [ORR_RECORD_SYNC] = "dropped_sync",
         [ORR_RECORD_BUFFER] = "dropped_buffer",
         [ORR_RECORD_BUFFER_FREE] = "dropped_buffer_free",
+        [ORR_RECORD_BUFFER_ROLE] = "dropped_buffer_role",
         [ORR_RECORD_ACCESS] = "dropped_access",
         [ORR_RECORD_COMMUNICATOR] = "dropped_communicator",
         [ORR_RECORD_MEMBER] = "dropped_communicator_member",

@@ -33,7 +33,7 @@
 
 enum {
     ORR_TRACE_APPLICATION_ID = 0x4f727279, /* "Orry": PRAGMA application_id */
-    ORR_TRACE_SCHEMA_VERSION = 1           /* PRAGMA user_version */
+    ORR_TRACE_SCHEMA_VERSION = 2           /* PRAGMA user_version */
 };
 
 enum orr_sqlite_mode {

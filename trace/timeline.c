@@ -23,7 +23,7 @@ void orr_timeline_destroy(struct orr_timeline **timeline) {
         t->meta,     t->devices,       t->streams,  t->hosts,       t->ops,
         t->commands, t->edges,         t->syncs,    t->buffers,     t->accesses,
         t->members,  t->communicators, t->counters, t->collectives, t->collective_members,
-        t->findings,
+        t->findings, t->buffer_roles,
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         orr_memory_free(memory, arrays[i]);

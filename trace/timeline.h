@@ -87,6 +87,13 @@ struct orr_timeline_buffer {
     uint64_t id, block, bytes, alloc_cmd, free_cmd;
     uint32_t device, stream;
     const char *memory, *label;
+    enum orr_role role; /* at the allocation */
+};
+
+struct orr_timeline_buffer_role { /* a buffer's other role from then on */
+    uint64_t buffer, after_cmd;   /* after_cmd: the last command called before, 0 none */
+    int64_t ts_ns;
+    enum orr_role role;
 };
 
 struct orr_timeline_access {
@@ -137,7 +144,8 @@ struct orr_timeline {
     struct orr_timeline_edge *edges; /* sorted by (dst, src) */
     struct orr_timeline_sync *syncs;
     struct orr_timeline_buffer *buffers;
-    struct orr_timeline_access *accesses; /* sorted by cmd */
+    struct orr_timeline_buffer_role *buffer_roles; /* in the order in which it happened */
+    struct orr_timeline_access *accesses;          /* sorted by cmd */
     struct orr_timeline_communicator *communicators;
     struct orr_timeline_member *members;
     struct orr_timeline_collective *collectives;
@@ -145,8 +153,8 @@ struct orr_timeline {
     struct orr_timeline_counter *counters; /* sorted by (device, name, ts_ns) */
     struct orr_timeline_finding *findings;
     size_t meta_count, device_count, stream_count, host_count, op_count, command_count, edge_count,
-        sync_count, buffer_count, access_count, communicator_count, member_count, collective_count,
-        collective_member_count, counter_count, finding_count;
+        sync_count, buffer_count, buffer_role_count, access_count, communicator_count, member_count,
+        collective_count, collective_member_count, counter_count, finding_count;
     const struct orr_memory *memory; /* borrowed until destroy */
     void *texts;                     /* storage of the texts, the reader's business */
 };

@@ -51,6 +51,13 @@ static enum orr_status read_dtype(struct orr__reader *reader, int column,
     return status;
 }
 
+static enum orr_status read_role(struct orr__reader *reader, int column, enum orr_role *out_role) {
+    uint32_t code;
+    enum orr_status status = read_code(reader, column, "role", ORR_ROLE_COUNT, &code);
+    *out_role = (enum orr_role)code;
+    return status;
+}
+
 /* The text that a number of table text stands for; one that is not there reads as absent. */
 static const char *name_of(const struct orr__reader *reader, sqlite3_int64 id) {
     if (id <= 0 || (uint64_t)id >= reader->name_count || !reader->names[id])
@@ -275,7 +282,15 @@ static enum orr_status read_buffer(struct orr__reader *reader, void *item) {
     buffer->label = read_name(reader, 6);
     buffer->alloc_cmd = read_u64(reader, 7);
     buffer->free_cmd = read_u64(reader, 8);
-    return ORR_OK;
+    return read_role(reader, 9, &buffer->role);
+}
+
+static enum orr_status read_buffer_role(struct orr__reader *reader, void *item) {
+    struct orr_timeline_buffer_role *change = item;
+    change->buffer = read_u64(reader, 0);
+    change->after_cmd = read_u64(reader, 2);
+    change->ts_ns = read_time(reader, 3);
+    return read_role(reader, 1, &change->role);
 }
 
 static enum orr_status read_access(struct orr__reader *reader, void *item) {
@@ -366,9 +381,11 @@ const struct orr__table orr__timeline_tables[ORR__TIMELINE_TABLES] = {
     {"sync_row", "SELECT id, host, kind, target, begin_ns, end_ns, cmd FROM sync_row ORDER BY id",
      ARRAY(syncs, sync_count), true, read_sync},
     {"buffer_row",
-     "SELECT b.id, device, block, memory, stream, bytes, label, alloc_cmd, f.free_cmd "
+     "SELECT b.id, device, block, memory, stream, bytes, label, alloc_cmd, f.free_cmd, role "
      "FROM buffer_row AS b LEFT JOIN buffer_free_row AS f ON f.id = b.id ORDER BY b.id",
      ARRAY(buffers, buffer_count), true, read_buffer},
+    {"buffer_role_row", "SELECT buffer, role, after_cmd, ts_ns FROM buffer_role_row ORDER BY rowid",
+     ARRAY(buffer_roles, buffer_role_count), true, read_buffer_role},
     {"access_row", "SELECT cmd, buffer, offset, bytes, mode FROM access_row",
      ARRAY(accesses, access_count), true, read_access},
     {"collective_row",

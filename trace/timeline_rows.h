@@ -18,7 +18,7 @@
 #include "trace/timeline.h"
 #include "trace/timeline_texts.h"
 
-enum { ORR__TIMELINE_TABLES = 16, ORR__TARGET_CACHE_SIZE = 64 };
+enum { ORR__TIMELINE_TABLES = 17, ORR__TARGET_CACHE_SIZE = 64 };
 
 /* What a host waited for, as text, so that each is made once. */
 struct orr__target {
