@@ -45,7 +45,7 @@ static enum orr_status fetch(struct orr_future *future, struct orr_tensor *tenso
     struct orr_shape piece = piece_of(future, rank, NULL);
     uint64_t bytes = (uint64_t)orr_shape_count(&piece) * orr_dtype_size(future->info.dtype);
     arrival->rank = rank;
-    struct orr__blob *blob = &tensor->storage->blobs[rank];
+    struct orr__blob *blob = orr__tensor_blob(tensor, rank);
     struct orr_stream *stream =
         orr_device_stream(runtime, future->layout.mesh->devices[rank], ORR_STREAM_COPY);
     if (!stream) {

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "runtime/move_internal.h"
 #include "runtime/redistribute_internal.h"
 
 /* One step: from `source` to `target`, whose layouts differ along one axis only. */
@@ -73,10 +74,10 @@ static enum orr_status group_fill(const struct step *step, uint32_t first_rank,
     for (uint32_t i = 0; status == ORR_OK && i < group_size(step); i++) {
         uint32_t rank = first_rank + i * stride;
         group->streams[i] = stream_of(step, rank, ORR_STREAM_COMMUNICATE);
-        status = group->streams[i] ? orr__blob_use(&from->storage->blobs[rank], group->streams[i])
+        status = group->streams[i] ? orr__blob_use(orr__tensor_blob(from, rank), group->streams[i])
                                    : ORR_NO_MEMORY;
-        group->inputs[i] = (struct orr_piece){.buffer = from->storage->blobs[rank].buffer};
-        group->outputs[i] = (struct orr_piece){.buffer = to->storage->blobs[rank].buffer};
+        group->inputs[i] = (struct orr_piece){.buffer = orr__tensor_blob(from, rank)->buffer};
+        group->outputs[i] = (struct orr_piece){.buffer = orr__tensor_blob(to, rank)->buffer};
     }
     return status;
 }
@@ -124,7 +125,7 @@ static enum orr_status collective(const struct step *step, struct orr_tensor *fr
             status = group_enqueue(step, rank, &group);
         }
         for (uint32_t i = 0; status == ORR_OK && i < group_size(step); i++) {
-            orr__blob_written(&to->storage->blobs[rank + i * stride], group.streams[i],
+            orr__blob_written(orr__tensor_blob(to, rank + i * stride), group.streams[i],
                               group.points[i]);
         }
     }
@@ -134,139 +135,42 @@ static enum orr_status collective(const struct step *step, struct orr_tensor *fr
 
 /* --- local kernels --- */
 
-/* A block of rows, `width` bytes each, that goes from one place of a piece to one of another. */
-struct cut {
-    uint64_t rows, width;            /* width in bytes */
-    uint64_t to, from;               /* offsets of the first row in bytes */
-    uint64_t to_stride, from_stride; /* from row to row in bytes */
-};
-
-/* What a local kernel does: zeros, then cuts. */
-struct move {
-    const struct orr_memory *memory;
-    char *to;
-    const char *from;
-    uint64_t zeros; /* bytes from `to` on */
-    uint32_t count;
-    struct cut cuts[];
-};
-
-static enum orr_status run_move(void *work, struct orr_error *error) {
-    const struct move *move = work;
-    (void)error;
-    memset(move->to, 0, move->zeros);
-    for (uint32_t i = 0; i < move->count; i++) {
-        const struct cut *cut = &move->cuts[i];
-        for (uint64_t row = 0; cut->width > 0 && row < cut->rows; row++) {
-            memcpy(move->to + cut->to + row * cut->to_stride,
-                   move->from + cut->from + row * cut->from_stride, cut->width);
-        }
-    }
-    return ORR_OK;
+static struct orr__move_call call_of(const struct step *step, uint32_t rank, const char *name) {
+    return (struct orr__move_call){.device = step->change.layout.mesh->devices[rank],
+                                   .name = name,
+                                   .dtype = step->change.info->dtype,
+                                   .op = step->op};
 }
 
-static void release_move(void *work) {
-    struct move *move = work;
-    orr_memory_free(move->memory, move);
-}
-
-static struct move *move_new(struct orr_runtime *runtime, uint32_t cuts) {
-    struct move *move =
-        orr_memory_alloc(runtime->memory, sizeof *move + cuts * sizeof move->cuts[0]);
-    if (!move) {
-        (void)orr__runtime_no_memory(runtime);
-        return NULL;
-    }
-    move->memory = runtime->memory;
-    move->zeros = 0;
-    move->count = 0;
-    return move;
-}
-
-/* Enqueues a move of `read` bytes of one blob to `written` bytes of another, which it takes over.
- * Nothing is enqueued for nothing. */
-static enum orr_status enqueue_move(const struct step *step, uint32_t rank, struct orr__blob *from,
-                                    struct orr__blob *to, uint64_t read, uint64_t written,
-                                    struct move *move, const char *name) {
-    if (written == 0) {
-        release_move(move);
-        return ORR_OK;
-    }
-    struct orr_stream *stream = stream_of(step, rank, ORR_STREAM_COMPUTE);
-    enum orr_status status = stream ? ORR_OK : ORR_NO_MEMORY;
-    if (status == ORR_OK && read > 0) {
-        status = orr__blob_use(from, stream);
-    }
-    if (status == ORR_OK) {
-        status = orr__blob_use(to, stream);
-    }
-    struct orr_range ranges[2] = {{from->buffer, 0, read, ORR_ACCESS_READ},
-                                  {to->buffer, 0, written, ORR_ACCESS_WRITE}};
-    uint64_t bytes_read = 0;
-    for (uint32_t i = 0; i < move->count; i++) {
-        bytes_read += move->cuts[i].rows * move->cuts[i].width;
-    }
-    struct orr_kernel kernel = {.name = name,
-                                .dtype = step->change.info->dtype,
-                                .cost = {.bytes_read = bytes_read, .bytes_written = written},
-                                .accesses = read > 0 ? ranges : ranges + 1,
-                                .access_count = read > 0 ? 2 : 1,
-                                .submit_ns = -1,
-                                .service_ns = -1,
-                                .op = step->op,
-                                .run = run_move,
-                                .work = move,
-                                .release = release_move};
-    move->to = to->buffer->data;
-    move->from = from->buffer->data;
-    if (step->runtime->timing_only || !move->to) {
-        kernel.run = NULL;
-    }
-    struct orr_point point;
-    if (status == ORR_OK) {
-        status = orr_stream_kernel(stream, &kernel, &point);
-    }
-    if (status == ORR_OK) {
-        orr__blob_written(to, stream, point);
-    } else {
-        release_move(move);
-    }
-    return status;
-}
-
-/* The part `span` along dimension `dim` of a piece of shape `whole`, which begins at `at` when it
- * lies alone, densely; taken out of the piece or, if `puts`, put into it. */
-static struct cut cut_of(const struct orr_shape *whole, int dim, struct orr__span span, uint64_t at,
-                         size_t element, bool puts) {
-    uint64_t inner = orr__inner_count(whole, dim) * element;
-    uint64_t width = (uint64_t)span.length * inner;
-    uint64_t in_whole = (uint64_t)span.start * inner;
-    uint64_t stride = (uint64_t)whole->dims[dim] * inner;
-    return (struct cut){.rows = orr__outer_count(whole, dim),
-                        .width = width,
-                        .to = puts ? in_whole : at,
-                        .from = puts ? at : in_whole,
-                        .to_stride = puts ? stride : width,
-                        .from_stride = puts ? width : stride};
+/* The part `span` along dimension `dim` of a piece of shape `whole`, which begins at byte `at` when
+ * it lies alone, densely; taken out of the piece or, if `puts`, put into it. */
+static struct orr__cut cut_of(const struct orr_shape *whole, int dim, struct orr__span span,
+                              uint64_t at, size_t element, bool puts) {
+    struct orr_shape part = *whole;
+    int64_t starts[ORR_RANK_MAX] = {0};
+    part.dims[dim] = span.length;
+    starts[dim] = span.start;
+    struct orr__place in_whole = {whole, starts, 0}, alone = {&part, NULL, at};
+    return orr__cut_of(&part, puts ? &in_whole : &alone, puts ? &alone : &in_whole, element);
 }
 
 /* All pieces along `dim` of a rank's `shape` one behind the other, or back if `puts`. */
 static enum orr_status rearrange(const struct step *step, uint32_t rank, struct orr__blob *from,
                                  struct orr__blob *to, const struct orr_shape *shape, int dim,
                                  bool puts) {
-    size_t element = element_size(step);
-    uint64_t at = 0, bytes = (uint64_t)orr_shape_count(shape) * element;
-    struct move *move = move_new(step->runtime, group_size(step));
+    struct orr__move *move = orr__move_new(step->runtime, group_size(step));
+    uint64_t at = 0;
     if (!move) {
         return ORR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < group_size(step); i++) {
         struct orr__span span = orr__piece_span(shape->dims[dim], group_size(step), i);
-        struct cut cut = cut_of(shape, dim, span, at, element, puts);
-        move->cuts[move->count++] = cut;
-        at += cut.rows * cut.width;
+        struct orr__cut cut = cut_of(shape, dim, span, at, element_size(step), puts);
+        orr__move_add(move, to, from, &cut);
+        at += orr__cut_bytes(&cut);
     }
-    return enqueue_move(step, rank, from, to, bytes, bytes, move, puts ? "interleave" : "pack");
+    struct orr__move_call call = call_of(step, rank, puts ? "interleave" : "pack");
+    return orr__move_enqueue(move, &call);
 }
 
 /* A tensor for pieces on their way, with as much memory as one of the layout has. */
@@ -287,7 +191,7 @@ static enum orr_status rearrange_all(const struct step *step, struct orr_tensor 
     enum orr_status status = ORR_OK;
     for (uint32_t rank = 0; status == ORR_OK && rank < step->change.layout.mesh->size; rank++) {
         struct orr__change_shapes shapes = orr__change_shapes(&step->change, rank);
-        status = rearrange(step, rank, &from->storage->blobs[rank], &to->storage->blobs[rank],
+        status = rearrange(step, rank, orr__tensor_blob(from, rank), orr__tensor_blob(to, rank),
                            puts ? &shapes.after : &shapes.before, dim, puts);
     }
     return status;
@@ -347,32 +251,34 @@ static enum orr_status exchange(const struct step *step) {
  * first of its group, else zeros. */
 static enum orr_status move_locally(const struct step *step, uint32_t rank) {
     struct orr__change_shapes shapes = orr__change_shapes(&step->change, rank);
-    struct orr_placement from = step->change.layout.axes[step->change.axis];
     bool slices = step->kind == ORR_REDISTRIBUTE_SLICE;
+    struct orr__blob *from = orr__tensor_blob(step->source, rank);
+    struct orr__blob *to = orr__tensor_blob(step->target, rank);
     size_t element = element_size(step);
-    uint64_t read = (uint64_t)orr_shape_count(&shapes.before) * element;
     uint64_t written = (uint64_t)orr_shape_count(&shapes.after) * element;
-    struct move *move = move_new(step->runtime, 1);
+    struct orr__move *move = orr__move_new(step->runtime, 1);
     if (!move) {
         return ORR_NO_MEMORY;
     }
     if (step->kind == ORR_REDISTRIBUTE_ZERO) {
         bool first = coordinate(step, rank) == 0;
-        move->zeros = first ? 0 : written;
-        move->cuts[0] = (struct cut){.rows = 1, .width = read};
-        read = first ? read : 0;
-        move->count = first;
+        struct orr__place all = {&shapes.after, NULL, 0};
+        struct orr__cut copy = orr__cut_of(&shapes.after, &all, &all, element);
+        if (first) {
+            orr__move_add(move, to, from, &copy);
+        } else {
+            orr__move_zero(move, to, written);
+        }
     } else {
-        int dim = slices ? step->change.to.dim : from.dim;
+        int dim = slices ? step->change.to.dim : step->change.layout.axes[step->change.axis].dim;
         struct orr__span span =
             orr__piece_span(shapes.base.dims[dim], group_size(step), coordinate(step, rank));
-        move->cuts[0] = cut_of(&shapes.base, dim, span, 0, element, !slices);
-        move->zeros = slices ? 0 : written;
-        move->count = 1;
+        struct orr__cut cut = cut_of(&shapes.base, dim, span, 0, element, !slices);
+        orr__move_zero(move, to, slices ? 0 : written);
+        orr__move_add(move, to, from, &cut);
     }
-    return enqueue_move(step, rank, &step->source->storage->blobs[rank],
-                        &step->target->storage->blobs[rank], read, written, move,
-                        orr_redistribute_kind_text(step->kind));
+    struct orr__move_call call = call_of(step, rank, orr_redistribute_kind_text(step->kind));
+    return orr__move_enqueue(move, &call);
 }
 
 static enum orr_status run_step(const struct step *step) {

@@ -254,9 +254,9 @@ static enum orr_status wait_for_operands(struct orr_stream *stream,
                                          const struct tensor_list *operands) {
     enum orr_status status = ORR_OK;
     for (size_t i = 0; i < operands->count; i++) {
-        const struct orr__storage *storage = operands->items[i]->storage;
+        struct orr__storage *storage = operands->items[i]->storage;
         for (uint32_t rank = 0; status == ORR_OK && rank < storage->count; rank++) {
-            const struct orr__blob *blob = &storage->blobs[rank];
+            const struct orr__blob *blob = orr__storage_blob(storage, rank);
             if (blob->writer && blob->writer != stream) {
                 status = orr_stream_wait_point(stream, blob->written);
             }
@@ -287,7 +287,7 @@ static void mark_written(struct orr_stream *stream, struct orr_tensor *const *te
     for (size_t i = 0; i < count; i++) {
         struct orr__storage *storage = tensors[i]->storage;
         for (uint32_t rank = 0; storage && rank < storage->count; rank++) {
-            orr__blob_written(&storage->blobs[rank], stream, orr_stream_point(stream));
+            orr__blob_written(orr__storage_blob(storage, rank), stream, orr_stream_point(stream));
         }
     }
 }
@@ -464,8 +464,8 @@ static enum orr_status copy_tensor(struct orr_runtime *runtime, struct orr_tenso
                                    struct orr_tensor *from) {
     enum orr_status status = ORR_OK;
     for (uint32_t rank = 0; status == ORR_OK && rank < to->storage->count; rank++) {
-        struct orr__blob *source = &from->storage->blobs[rank];
-        struct orr__blob *target = &to->storage->blobs[rank];
+        struct orr__blob *source = orr__tensor_blob(from, rank);
+        struct orr__blob *target = orr__tensor_blob(to, rank);
         struct orr_stream *stream =
             orr_device_stream(runtime, to->layout.mesh->devices[rank], ORR_STREAM_COMPUTE);
         status = stream ? orr__blob_use(source, stream) : ORR_NO_MEMORY;

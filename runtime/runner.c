@@ -271,7 +271,7 @@ static struct orr_tensor_view view_of(const struct orr_operand_info *info,
     return (struct orr_tensor_view){.dtype = info->dtype,
                                     .shape = info->shape,
                                     .data =
-                                        orr_buffer_pointer(tensor->storage->blobs[rank].buffer)};
+                                        orr_buffer_pointer(orr__tensor_blob(tensor, rank)->buffer)};
 }
 
 /* NULL without memory. */
@@ -304,7 +304,7 @@ static void add_range(struct orr__launch *launch, struct orr_range *ranges,
                       const struct orr_operand_info *info, const struct orr_tensor *tensor,
                       enum orr_access_mode mode) {
     ranges[launch->kernel.access_count++] =
-        (struct orr_range){.buffer = tensor->storage->blobs[launch->rank].buffer,
+        (struct orr_range){.buffer = orr__tensor_blob(tensor, launch->rank)->buffer,
                            .bytes = bytes_of(info),
                            .mode = mode};
 }
@@ -321,7 +321,7 @@ enum orr_status orr__launch_kernel(struct orr_runtime *runtime, struct orr__laun
     struct orr_stream *stream = orr_device_stream(runtime, device, ORR_STREAM_COMPUTE);
     enum orr_status status = stream ? ORR_OK : ORR_NO_MEMORY;
     for (int i = 0; status == ORR_OK && i < launch->input_count; i++) {
-        status = orr__blob_use(&launch->inputs[i]->storage->blobs[launch->rank], stream);
+        status = orr__blob_use(orr__tensor_blob(launch->inputs[i], launch->rank), stream);
         add_range(launch, ranges, &launch->input_infos[i], launch->inputs[i], ORR_ACCESS_READ);
     }
     for (int i = 0; status == ORR_OK && i < launch->output_count; i++) {
@@ -340,7 +340,7 @@ enum orr_status orr__launch_kernel(struct orr_runtime *runtime, struct orr__laun
         return status;
     }
     for (int i = 0; i < launch->output_count; i++) {
-        orr__blob_written(&launch->outputs[i]->storage->blobs[launch->rank], stream, point);
+        orr__blob_written(orr__tensor_blob(launch->outputs[i], launch->rank), stream, point);
     }
     return ORR_OK;
 }

@@ -27,18 +27,39 @@ struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr
     return tensor;
 }
 
+/* A tensor lets go of a storage; blobs that nobody has any more are freed, unless they go with the
+ * runtime. */
+static void storage_drop(const struct orr_memory *memory, struct orr__storage *storage,
+                         bool frees_buffers) {
+    if (--storage->references > 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < storage->count; i++) {
+        struct orr__blob *blob = orr__storage_blob(storage, i);
+        assert(blob->references > 0);
+        if (--blob->references == 0 && frees_buffers) {
+            orr_buffer_free(&blob->buffer);
+        }
+    }
+    struct orr__storage *base = storage->base;
+    if (base && --base->views == 0 && base->references == 0) {
+        orr_memory_free(memory, base);
+    }
+    if (storage->views == 0) {
+        orr_memory_free(memory, storage->ranks);
+        orr_memory_free(memory, storage);
+    }
+}
+
 /* Freeing a tensor's blobs is one call, however many devices they are on: its caller pays, if
  * anyone. */
 static void storage_release(struct orr_runtime *runtime, struct orr__storage *storage) {
-    if (!storage || --storage->references > 0) {
+    if (!storage) {
         return;
     }
     orr__runtime_operator_begin(runtime, 0, 0);
-    for (uint32_t i = 0; i < storage->count; i++) {
-        orr_buffer_free(&storage->blobs[i].buffer);
-    }
+    storage_drop(runtime->memory, storage, true);
     orr__runtime_operator_end(runtime, false);
-    orr_memory_free(runtime->memory, storage);
 }
 
 void orr__tensor_release(struct orr_tensor *tensor) {
@@ -91,8 +112,8 @@ void orr__tensors_destroy(struct orr_runtime *runtime) {
     while (runtime->tensors) {
         struct orr_tensor *tensor = runtime->tensors;
         runtime->tensors = tensor->next;
-        if (tensor->storage && --tensor->storage->references == 0) {
-            orr_memory_free(runtime->memory, tensor->storage);
+        if (tensor->storage) {
+            storage_drop(runtime->memory, tensor->storage, false);
         }
         orr_memory_free(runtime->memory, tensor);
     }
@@ -107,7 +128,7 @@ const struct orr_layout *orr_tensor_layout(const struct orr_tensor *tensor) {
 }
 
 struct orr_buffer *orr_tensor_buffer(const struct orr_tensor *tensor, uint32_t rank) {
-    return tensor->storage ? tensor->storage->blobs[rank].buffer : NULL;
+    return tensor->storage ? orr__tensor_blob(tensor, rank)->buffer : NULL;
 }
 
 static uint64_t blob_bytes(const struct orr_tensor *tensor, uint32_t rank) {
@@ -136,6 +157,7 @@ static enum orr_status allocate(struct orr_tensor *tensor, enum orr_stream_kind 
             storage_release(runtime, storage);
             return status;
         }
+        storage->blobs[storage->count].references = 1;
     }
     tensor->storage = storage;
     return ORR_OK;
@@ -154,6 +176,28 @@ void orr__tensor_share(struct orr_tensor *tensor, struct orr_tensor *with) {
     assert(!tensor->storage && with->storage);
     tensor->storage = with->storage;
     tensor->storage->references++;
+}
+
+enum orr_status orr__tensor_share_ranks(struct orr_tensor *tensor, struct orr_tensor *with,
+                                        uint32_t *ranks) {
+    const struct orr_memory *memory = tensor->runtime->memory;
+    struct orr__storage *view = orr_memory_alloc(memory, sizeof *view), *base = with->storage;
+    assert(!tensor->storage && base);
+    if (!view) {
+        orr_memory_free(memory, ranks);
+        return orr__runtime_no_memory(tensor->runtime);
+    }
+    *view = (struct orr__storage){.references = 1, .base = base->base ? base->base : base};
+    view->ranks = ranks;
+    for (; view->count < tensor->layout.mesh->size; view->count++) {
+        uint32_t rank = ranks[view->count];
+        assert(rank < base->count);
+        ranks[view->count] = base->base ? base->ranks[rank] : rank;
+        orr__storage_blob(view, view->count)->references++;
+    }
+    view->base->views++;
+    tensor->storage = view;
+    return ORR_OK;
 }
 
 enum orr_status orr__blob_use(struct orr__blob *blob, struct orr_stream *stream) {
@@ -206,7 +250,7 @@ static bool is_zero_term(const struct orr_layout *layout, uint32_t rank) {
 
 static enum orr_status upload(struct orr_tensor *tensor, uint32_t rank, const char *values) {
     struct orr_runtime *runtime = tensor->runtime;
-    struct orr__blob *blob = &tensor->storage->blobs[rank];
+    struct orr__blob *blob = orr__tensor_blob(tensor, rank);
     int64_t starts[ORR_RANK_MAX];
     struct orr_shape piece = orr_layout_local(&tensor->layout, &tensor->info.shape, rank, starts);
     size_t element = orr_dtype_size(tensor->info.dtype);

@@ -11,16 +11,26 @@
 
 /* One rank's memory, and who wrote it last. */
 struct orr__blob {
+    uint32_t references; /* storages that have it */
     struct orr_buffer *buffer;
     struct orr_stream *writer; /* NULL: contents were there from the start */
     struct orr_point written;
 };
 
-/* Blobs of a tensor; shared by tensors that alias each other (reshape). */
+/* Blobs of a tensor; shared by tensors that alias each other (reshape). A view has blobs of another
+ * storage, in another order or only some of them: the same memory on another mesh. */
 struct orr__storage {
-    uint32_t references, count;
+    uint32_t references; /* tensors that have it */
+    uint32_t views;      /* views of it, which need the structure but keep only their blobs */
+    uint32_t count;
+    struct orr__storage *base; /* NULL: no view, the blobs are here */
+    uint32_t *ranks;           /* a view's: index of each rank's blob in the base; owned */
     struct orr__blob blobs[];
 };
+
+static inline struct orr__blob *orr__storage_blob(struct orr__storage *storage, uint32_t rank) {
+    return storage->base ? &storage->base->blobs[storage->ranks[rank]] : &storage->blobs[rank];
+}
 
 struct orr_tensor {
     struct orr_runtime *runtime;
@@ -53,6 +63,13 @@ void orr__tensor_drop_storage(struct orr_tensor *tensor);
 enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_kind kind,
                                      const char *label) ORR_MUST_CHECK;
 void orr__tensor_share(struct orr_tensor *tensor, struct orr_tensor *with);
+/* Shares memory across meshes: rank i's blob is that of rank ranks[i] of the other one. `ranks` are
+ * owned, also after a failure. */
+enum orr_status orr__tensor_share_ranks(struct orr_tensor *tensor, struct orr_tensor *with,
+                                        uint32_t *ranks) ORR_MUST_CHECK;
+static inline struct orr__blob *orr__tensor_blob(const struct orr_tensor *tensor, uint32_t rank) {
+    return orr__storage_blob(tensor->storage, rank);
+}
 
 /* Makes `stream` wait for the last write of a blob, if another stream made it, and lets the
  * allocator know that `stream` uses it. */

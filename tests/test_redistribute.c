@@ -60,7 +60,7 @@ static double reduced(const struct orr_tensor *tensor, uint32_t rank, int64_t in
     const struct orr_layout *layout = &tensor->layout;
     const struct orr_mesh *mesh = layout->mesh;
     if (axis == mesh->axis_count)
-        return orr_dtype_load(tensor->info.dtype, tensor->storage->blobs[rank].buffer->data,
+        return orr_dtype_load(tensor->info.dtype, orr__tensor_blob(tensor, rank)->buffer->data,
                               (size_t)index);
     if (layout->axes[axis].kind != ORR_PARTIAL)
         return reduced(tensor, rank, index, axis + 1);
@@ -186,7 +186,7 @@ static void write_terms(struct trial *t, struct orr_tensor *tensor) {
             uint64_t place = (uint64_t)place_of(&t->info.shape, &piece, starts, i);
             uint64_t hash = ((place + 1) * 131 + (uint64_t)term * 31) * 0x9e3779b97f4a7c15u >> 40;
             double value = ((double)(hash % 19) - 9) * (double)t->mesh->size;
-            orr_dtype_store(t->info.dtype, tensor->storage->blobs[rank].buffer->data, (size_t)i,
+            orr_dtype_store(t->info.dtype, orr__tensor_blob(tensor, rank)->buffer->data, (size_t)i,
                             value);
         }
     }
@@ -502,7 +502,7 @@ static void an_average_of_integers_is_cut_the_same_way_everywhere(void **state) 
         struct orr_tensor *tensor = zeros_of(&f, &info, &from), *whole;
         struct orr_layout to = orr_layout_replicated(mesh);
         must(f.runtime, orr_runtime_finish(f.runtime));
-        orr_dtype_store(dtypes[k], tensor->storage->blobs[1].buffer->data, 0, k ? 1 : -5);
+        orr_dtype_store(dtypes[k], orr__tensor_blob(tensor, 1)->buffer->data, 0, k ? 1 : -5);
         must(f.runtime, orr_tensor_redistribute(tensor, &to, &whole));
         double wanted = k ? 0 : -1; /* a third of -5; not all are true */
         for (int i = 0; i < 2; i++) {
