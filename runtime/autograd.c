@@ -147,7 +147,7 @@ void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stag
     for (int i = 0; i < outputs; i++) {
         (void)new_variable(tape, stage->outputs[i]);
         trace(&node->traced[node->input_count + i], stage->outputs[i], true,
-              i == 0 && (keeps & ORR__KEEP_RESULT));
+              keeps / ORR__KEEP_RESULT >> i & 1u);
     }
 }
 

@@ -38,7 +38,8 @@ enum {
     ORR__KEEP_FIRST = 1 << 0, /* operands */
     ORR__KEEP_SECOND = 1 << 1,
     ORR__KEEP_THIRD = 1 << 2,
-    ORR__KEEP_RESULT = 1 << 16
+    ORR__KEEP_RESULT = 1 << 16, /* results */
+    ORR__KEEP_RESULT_SECOND = 1 << 17
 };
 
 /* The rule of an operator, NULL if it has no gradient. */

@@ -107,6 +107,21 @@ static struct orr_tensor *unbroadcast(struct orr__backward *b, struct orr_tensor
     return call(b, &step, grad, NULL);
 }
 
+/* Which of the dimensions an operand is cut along, for each mesh axis, or -1: what an operator that
+ * makes the operand's gradient of replicated tensors is asked for. */
+static struct orr_shape shards_of(const struct orr__traced *x, const struct orr_shape *dims) {
+    struct orr_shape shards = {.rank = x->layout.mesh->axis_count};
+    for (int axis = 0; axis < shards.rank; axis++) {
+        shards.dims[axis] = -1;
+        for (int i = 0; i < dims->rank; i++) {
+            bool cut =
+                x->layout.axes[axis].kind == ORR_SHARD && x->layout.axes[axis].dim == dims->dims[i];
+            shards.dims[axis] = cut ? dims->dims[i] : shards.dims[axis];
+        }
+    }
+    return shards;
+}
+
 /* Repeats a reduction's gradient along the dimensions that were reduced, in the operand's shape and
  * shards. */
 static struct orr_tensor *expanded(struct orr__backward *b, struct orr_tensor *grad,
@@ -115,16 +130,7 @@ static struct orr_tensor *expanded(struct orr__backward *b, struct orr_tensor *g
     struct step step = step_of("expand");
     attribute(&step, "shape")->shape = x->info.shape;
     attribute(&step, "dims")->shape = *dims;
-    struct orr_shape *shards = &attribute(&step, "shards")->shape;
-    shards->rank = x->layout.mesh->axis_count;
-    for (int axis = 0; axis < shards->rank; axis++) {
-        shards->dims[axis] = -1;
-        for (int i = 0; i < dims->rank; i++) {
-            bool cut =
-                x->layout.axes[axis].kind == ORR_SHARD && x->layout.axes[axis].dim == dims->dims[i];
-            shards->dims[axis] = cut ? dims->dims[i] : shards->dims[axis];
-        }
-    }
+    attribute(&step, "shards")->shape = shards_of(x, dims);
     return call(b, &step, grad, NULL);
 }
 
@@ -187,6 +193,14 @@ static void rule_silu(struct orr__backward *b) {
 
 static void rule_tanh(struct orr__backward *b) {
     b->out[0] = binary(b, "tanh_backward", b->grads[0], result(b));
+}
+
+static void rule_sigmoid(struct orr__backward *b) {
+    b->out[0] = binary(b, "sigmoid_backward", b->grads[0], result(b));
+}
+
+static void rule_log(struct orr__backward *b) {
+    b->out[0] = binary(b, "div", b->grads[0], operand(b, 0));
 }
 
 static void rule_exp(struct orr__backward *b) {
@@ -382,7 +396,9 @@ static void rule_expand(struct orr__backward *b) {
 
 static void rule_embedding(struct orr__backward *b) {
     struct step step = step_of("embedding_backward");
+    const struct orr_shape rows = orr_shape_of(1, (int64_t[]){0});
     attribute(&step, "rows")->integer = shape_of(b, 1)->dims[0];
+    attribute(&step, "shards")->shape = shards_of(&b->node->traced[1], &rows);
     b->out[1] = call(b, &step, b->grads[0], operand(b, 0));
 }
 
@@ -488,7 +504,9 @@ static const struct orr__rule rules[] = {
     {"gelu", {FIRST}, false, rule_gelu},
     {"silu", {FIRST}, false, rule_silu},
     {"exp", {RESULT}, false, rule_exp},
+    {"log", {FIRST}, false, rule_log},
     {"tanh", {RESULT}, false, rule_tanh},
+    {"sigmoid", {RESULT}, false, rule_sigmoid},
     {"neg", {0}, true, rule_neg},
     {"scale", {0}, true, rule_scale},
     {"sqrt", {RESULT}, false, rule_sqrt},

@@ -50,13 +50,13 @@ static bool add_work(struct orr_runtime *runtime, const struct orr_fused *fused,
         return false;
     }
     const struct orr_tensor *result = launch->outputs[0];
-    int64_t starts[ORR_RANK_MAX];
-    (void)orr_layout_local(&result->layout, &result->info.shape, launch->rank, starts);
+    struct orr__piece piece = {.whole = result->info.shape};
+    piece.shape =
+        orr_layout_local(&result->layout, &result->info.shape, launch->rank, piece.starts);
     work->memory = runtime->memory;
     work->fused = *fused;
     for (int i = 0; i < fused->stage_count; i++) {
-        orr__localize(fused->stages[i].op, NULL, &result->info.shape,
-                      &launch->output_infos[0].shape, starts, &work->fused.stages[i].attributes);
+        orr__localize(fused->stages[i].op, NULL, 0, &piece, &work->fused.stages[i].attributes);
     }
     for (int i = 0; i < launch->input_count; i++) {
         work->operands[i] = view_of(&launch->input_infos[i], launch->inputs[i], launch->rank);

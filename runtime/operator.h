@@ -27,10 +27,12 @@
  *   linear         x [..., in], weight [out, in], [bias [out]]; floats
  *   add sub mul div maximum    x, y, broadcast by numpy's rule; numbers (div: floats)
  *   relu neg       x; numbers
- *   gelu silu exp tanh sqrt    x; floats. gelu is the erf form
+ *   gelu silu sigmoid exp log tanh sqrt    x; floats. gelu is the erf form
  *   scale          x    alpha; floats
  *   dropout        x    p=0.5 seed=0 global_shape=[] starts=[]; floats
- *   softmax        x; floats; along the last dimension, like the two below
+ *   softmax        x [..., s, t]    causal=false; floats; along the last dimension, like the two
+ *                  below. causal: row i sees columns 0 .. i + t - s, the others are 0; x may be
+ *                  scores whose rows are sharded
  *   layernorm      x, [weight], [bias]    eps=1e-5
  *   rmsnorm        x, [weight]    eps=1e-5
  *   rope           x [..., s, d]    offset=0 theta=10000; half-split pairs
@@ -38,7 +40,8 @@
  *                  (0: 1/sqrt(d)); h a multiple of hkv; causal: query i sees keys 0 .. i + t - s
  *   sum mean max argmax    x    dim=ORR_DIM_ALL keepdim=false; argmax is i64, sum of integers too;
  *                  mean has total=0 too: what to divide by, 0 for the number of elements
- *   embedding      indices (i32 or i64) [...], weight [rows, width] of floats
+ *   embedding      indices (i32 or i64) [...], weight [rows, width] of floats; a weight whose rows
+ *                  are sharded gives partial sums: a rank has zeros for rows that it has not
  *   cross_entropy  logits [n, classes] of floats, targets (i32 or i64) [n] -> mean, f32 (f64 for
  *                  f64)    total=0: what to divide by, 0 for n
  *   cast           x    dtype
@@ -59,7 +62,7 @@
  * forward operator's result; sources and costs are in the files named.
  *
  *   relu_backward gelu_backward silu_backward    grad, x           (backward_pointwise.c)
- *   tanh_backward      grad, y = tanh(x)
+ *   tanh_backward sigmoid_backward    grad, y: the forward operator's result
  *   maximum_backward   grad, x - y: the part of x
  *   softmax_backward   grad, y = softmax(x)                        (backward_norm.c)
  *   layernorm_backward rmsnorm_backward    grad, x, [weight]    eps=1e-5
@@ -72,7 +75,7 @@
  *   unbroadcast        x    dims leading=0: sum over several dimensions (backward_reduction.c)
  *   expand             x    shape dims=[] shards=[]: repeated along several dimensions
  *   max_backward       grad, x    dim=ORR_DIM_ALL keepdim=false
- *   embedding_backward      grad [..., width], indices [...] -> [rows, width]    rows
+ *   embedding_backward      grad [..., width], indices [...] -> [rows, width]    rows shards=[]
  *   cross_entropy_backward  grad [], logits, targets    total      (backward_gather.c)
  *
  *   sgd                param, grad -> param    lr weight_decay=0   (update.c)
@@ -127,6 +130,19 @@ enum orr_attribute_kind {
     ORR_ATTRIBUTE_SHAPE  /* `shape`: a list of integers (also permutations, starts and ends) */
 };
 
+/* What an attribute means for a rank that has pieces of the tensors: how the runtime sets it before
+ * the kernel's cost and compute see it. Numbers are about one dimension, lists about all. */
+enum orr_attribute_local {
+    ORR_LOCAL_SAME,   /* the same on every rank */
+    ORR_LOCAL_OFFSET, /* the author's number, plus where the piece starts */
+    ORR_LOCAL_PIECE,  /* the author's size of the whole becomes that of the piece */
+    ORR_LOCAL_START,  /* the runtime's own: where the piece starts in the whole */
+    ORR_LOCAL_WHOLE   /* the runtime's own: the size of the whole; 0, or an empty list, where the
+                       * piece is all of it */
+};
+
+enum { ORR_OF_RESULT = -1 };
+
 /* Description of one attribute: position in the table = position in struct orr_attributes. */
 struct orr_attribute_spec {
     const char *name; /* NULL ends the list */
@@ -134,6 +150,9 @@ struct orr_attribute_spec {
     bool required; /* else `integer` and `real` below are the default */
     int64_t integer;
     double real;
+    enum orr_attribute_local local;
+    int of;  /* unless SAME: of which operand's piece, or ORR_OF_RESULT */
+    int dim; /* of a number: along which dimension, negative from the end */
 };
 
 struct orr_attribute {

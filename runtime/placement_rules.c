@@ -6,7 +6,9 @@
  *     pointwise       all R -> R    all S(d) -> S(d), operands that broadcast along d being R
  *     add, sub        P,P -> P        scale, neg: P -> P       mul, div by R: P,R -> P
  *     norm            S(d) -> S(d) unless d is the last dimension; weights R
- *     reduction       S(d) -> S(d) for another dimension than the reduced; sum over it: -> P(sum)
+ *     reduction       S(d) -> S(d) for another dimension than the reduced; over it, sum: -> P(sum),
+ *                     max: -> P(max)
+ *     embedding       S(d),R -> S(d)    R,S(1) -> S(last)    R,S(0) -> P: other ranks' rows are 0
  *     attention       S(0) batch and S(1) heads, the same for q, k, v
  *     rope            S(d) -> S(d) unless d is the last dimension
  *     move            the dimension moves along, but one that is cut or joined may not be sharded
@@ -20,7 +22,7 @@
  *     unbroadcast                 S(d) -> P for a summed d, else S(d); P -> P
  *     expand                      S(d) -> S(d); R -> R or, as asked, S(repeated d); P -> P
  *     max_backward                S(d),S(d) -> S(d) unless d is reduced
- *     embedding_backward          S(d),S(d) -> P    S(last),R -> S(1)
+ *     embedding_backward          S(d),S(d) -> P    S(last),R -> S(1)    R,R -> S(0) as asked
  *     cross_entropy_backward      R,S(0),S(0) -> S(0)
  *     pad                         S(d) -> S(d) unless d is padded; P -> P
  *     count_nonfinite             S(d) -> P
@@ -32,50 +34,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/placement.h"
-
-struct question {
-    const struct orr_operator *op;
-    const struct orr_operand_info *inputs;
-    int count;
-    const struct orr_attributes *attributes;
-    const struct orr_operand_info *output;
-    int axis;
-    int64_t parts; /* that the first operand's sharded dimension is cut into, by all axes */
-    struct orr_placement given[ORR_INPUTS_MAX]; /* along the axis */
-};
-
-static const struct orr_placement R = {.kind = ORR_REPLICATE};
-static const struct orr_placement P = {.kind = ORR_PARTIAL, .reduction = ORR_SUM};
-
-static struct orr_placement shard(int dim) {
-    return (struct orr_placement){.kind = ORR_SHARD, .dim = dim};
-}
-
-static bool is(const struct question *q, const char *name) {
-    return strcmp(q->op->name, name) == 0;
-}
-
-static bool is_shard(struct orr_placement placement, int dim) {
-    return placement.kind == ORR_SHARD && placement.dim == dim;
-}
-
-static bool is_sum(struct orr_placement placement) {
-    return placement.kind == ORR_PARTIAL && placement.reduction == ORR_SUM;
-}
-
-static bool all_replicated(const struct question *q) {
-    for (int i = 0; i < q->count; i++) {
-        if (q->given[i].kind != ORR_REPLICATE) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static int rank_of(const struct question *q, int input) {
-    return q->inputs[input].shape.rank;
-}
+#include "runtime/placement_internal.h"
 
 /* Linear in all its operands together, or in the first alone. */
 static bool partial_rule(const struct question *q, struct orr_placement *out) {
@@ -121,17 +80,6 @@ static bool pointwise_rule(const struct question *q, struct orr_placement *out) 
         }
     }
     return partial_rule(q, out);
-}
-
-static bool flag(const struct question *q, const char *name) {
-    int index = orr_operator_attribute(q->op, name);
-    return index >= 0 && q->attributes->values[index].integer != 0;
-}
-
-/* Linear in each of its two operands. */
-static bool bilinear_partial(const struct question *q) {
-    return (is_sum(q->given[0]) && q->given[1].kind == ORR_REPLICATE) ||
-           (q->given[0].kind == ORR_REPLICATE && is_sum(q->given[1]));
 }
 
 /* Dimensions of a GEMM: rows and inner of x; inner and columns of the weight. */
@@ -185,14 +133,14 @@ static bool reduction_rule(const struct question *q, struct orr_placement *out) 
     int64_t dim = q->attributes->values[index].integer;
     bool all = dim == ORR_DIM_ALL;
     dim = dim < 0 ? dim + rank : dim;
+    bool adds = is(q, "sum") || is(q, "mean"), largest = is(q, "max");
+    *out = (struct orr_placement){.kind = ORR_PARTIAL, .reduction = adds ? ORR_SUM : ORR_MAX};
     if (q->given[0].kind == ORR_PARTIAL) {
-        *out = P;
-        return (is(q, "sum") || is(q, "mean")) && q->given[0].reduction == ORR_SUM;
+        return (adds || largest) && q->given[0].reduction == out->reduction;
     }
     int at = q->given[0].dim;
     if (all || rank == 1 || at == dim) {
-        *out = P;
-        return is(q, "sum") || is(q, "mean");
+        return adds || largest;
     }
     *out = shard(at > dim && !flag(q, "keepdim") ? at - 1 : at);
     return true;
@@ -223,8 +171,9 @@ static bool gather_rule(const struct question *q, struct orr_placement *out) {
         *out = q->given[indices];
         return true;
     }
-    *out = shard(q->output->shape.rank - 1);
-    return is_shard(q->given[table], 1) && q->given[indices].kind == ORR_REPLICATE;
+    bool rows = is_shard(q->given[table], 0); /* a rank gives zeros for other ranks' rows */
+    *out = rows ? P : shard(q->output->shape.rank - 1);
+    return (rows || is_shard(q->given[table], 1)) && q->given[indices].kind == ORR_REPLICATE;
 }
 
 static bool transpose_rule(const struct question *q, struct orr_placement *out) {
@@ -294,29 +243,6 @@ static bool move_rule(const struct question *q, struct orr_placement *out) {
 
 /* --- training --- */
 
-/* The first `count` operands are sharded alike, the others replicated. */
-static bool alike(const struct question *q, int count) {
-    for (int i = 0; i < q->count; i++) {
-        if (i < count ? !is_shard(q->given[i], q->given[0].dim)
-                      : q->given[i].kind != ORR_REPLICATE) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Is `dim` in the attribute's list? */
-static bool lists(const struct question *q, const char *name, int dim) {
-    const struct orr_shape *list =
-        &q->attributes->values[orr_operator_attribute(q->op, name)].shape;
-    for (int i = 0; i < list->rank; i++) {
-        if (list->dims[i] == dim) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool matmul_weight_rule(const struct question *q, struct orr_placement *out) {
     int last = rank_of(q, 0) - 1;
     *out = P;
@@ -354,12 +280,10 @@ static int expanded_dim(const struct question *q, int dim) {
 }
 
 static bool expand_rule(const struct question *q, struct orr_placement *out) {
-    const struct orr_shape *shards =
-        &q->attributes->values[orr_operator_attribute(q->op, "shards")].shape;
-    int64_t wanted = q->axis < shards->rank ? shards->dims[q->axis] : -1;
+    int wanted = wanted_dim(q);
     if (q->given[0].kind == ORR_REPLICATE) {
-        *out = wanted < 0 ? R : shard((int)wanted);
-        return wanted < 0 || lists(q, "dims", (int)wanted);
+        *out = wanted < 0 ? R : shard(wanted);
+        return wanted < 0 || lists(q, "dims", wanted);
     }
     if (q->given[0].kind == ORR_PARTIAL) {
         *out = P;
@@ -385,6 +309,10 @@ static bool max_backward_rule(const struct question *q, struct orr_placement *ou
 static bool embedding_backward_rule(const struct question *q, struct orr_placement *out) {
     int last = rank_of(q, 0) - 1;
     bool columns = is_shard(q->given[0], last);
+    if (wanted_dim(q) >= 0) {
+        *out = shard(0);
+        return wanted_dim(q) == 0 && all_replicated(q);
+    }
     *out = columns ? shard(1) : P;
     return columns ? q->given[1].kind == ORR_REPLICATE : alike(q, 2);
 }
@@ -408,8 +336,6 @@ static bool count_rule(const struct question *q, struct orr_placement *out) {
     *out = P;
     return q->given[0].kind == ORR_SHARD;
 }
-
-typedef bool (*rule_function)(const struct question *q, struct orr_placement *out);
 
 /* The rule of one of training's rows whose class has none for it, or NULL. */
 static rule_function training_rule(const struct question *q) {
@@ -439,7 +365,7 @@ static rule_function training_rule(const struct question *q) {
 
 static bool answer(const struct question *q, struct orr_placement *out) {
     *out = R;
-    if (all_replicated(q) && !is(q, "expand")) {
+    if (all_replicated(q) && wanted_dim(q) < 0) {
         return true;
     }
     rule_function training = training_rule(q);
@@ -481,10 +407,11 @@ static const char *legal(const struct orr_operator *op) {
         return "all R; all S(d) with broadcast operands R; P only through linear operators";
     case ORR_OPERATOR_NORM: return "R or S(d) for d before the last dimension, weights R";
     case ORR_OPERATOR_REDUCTION:
-        return "R; S(d) for a dimension that is not reduced; any S(d) for sum";
+        return "R; S(d) for a dimension that is not reduced; any S(d) for sum, mean and max";
     case ORR_OPERATOR_ATTENTION: return "R, S(0) or S(1), the same for all operands";
     case ORR_OPERATOR_GATHER:
-        return "R; indices S(d) with table R; table S(1) with indices R; rows of a loss S(0)";
+        return "R; indices S(d) with table R; table S(0) or S(1) with indices R; rows of a loss "
+               "S(0)";
     case ORR_OPERATOR_UPDATE:
         return "all R, or all S(d); a partial gradient is redistributed first";
     default: return "R; S(d) for a dimension that is not cut or joined";

@@ -110,87 +110,15 @@ struct local {
     struct orr_cost cost;
 };
 
-static struct orr_attribute *attribute(const struct orr_operator *op,
-                                       struct orr_attributes *attributes, const char *name) {
-    int index = orr_operator_attribute(op, name);
-    return index >= 0 ? &attributes->values[index] : NULL;
-}
-
-/* A mean of a piece is its part of the whole's: it divides by the whole's count. */
-static void localize_total(const struct orr_operator *op, const struct orr_shape *x,
-                           struct orr_attributes *attributes) {
-    struct orr_attribute *total = attribute(op, attributes, "total");
-    const struct orr_attribute *dim = attribute(op, attributes, "dim");
-    if (!total || total->integer != 0) {
-        return;
-    }
-    if (!dim || dim->integer == ORR_DIM_ALL) {
-        total->integer = dim ? orr_shape_count(x) : x->dims[0];
-    } else {
-        total->integer = x->dims[dim->integer < 0 ? dim->integer + x->rank : dim->integer];
-    }
-}
-
-/* A range that is made of its first element, its step and its end has another first and end. */
-static void localize_range(const struct orr_operator *op, const struct orr_shape *piece,
-                           const int64_t *starts, struct orr_attributes *attributes) {
-    struct orr_attribute *start = attribute(op, attributes, "start");
-    struct orr_attribute *end = attribute(op, attributes, "end");
-    const struct orr_attribute *step = attribute(op, attributes, "step");
-    if (start && end &&
-        step) { /* unsigned: the last element is in range, what is beyond may not be */
-        uint64_t first = (uint64_t)start->integer + (uint64_t)starts[0] * (uint64_t)step->integer;
-        start->integer = (int64_t)first;
-        end->integer = (int64_t)(first + (uint64_t)piece->dims[0] * (uint64_t)step->integer);
-    }
-}
-
-/* Random numbers are those of their place in the whole, and so are positions. */
-void orr__localize(const struct orr_operator *op, const struct orr_operand_info *whole,
-                   const struct orr_shape *result, const struct orr_shape *piece,
-                   const int64_t *starts, struct orr_attributes *attributes) {
-    struct orr_attribute *shape = attribute(op, attributes, "shape");
-    struct orr_attribute *global = attribute(op, attributes, "global_shape");
-    struct orr_attribute *from = attribute(op, attributes, "starts");
-    struct orr_attribute *offset = attribute(op, attributes, "offset");
-    if (shape && op->class != ORR_OPERATOR_ALIAS) {
-        shape->shape = *piece;
-    }
-    bool is_source = op->class == ORR_OPERATOR_SOURCE;
-    if (global && from &&
-        (is_source || (global->shape.rank == 0 && !orr_shape_equal(piece, result)))) {
-        global->shape = *result;
-        from->shape = orr_shape_of(result->rank, starts);
-    }
-    if (offset && op->class == ORR_OPERATOR_ATTENTION) {
-        offset->integer += starts[result->rank - 2];
-    }
-    if (is_source && !orr_shape_equal(piece, result)) {
-        localize_range(op, piece, starts, attributes);
-    }
-    if (whole && !global) {
-        localize_total(op, &whole->shape, attributes);
-    }
-}
-
-/* Dimensions that a slice leaves whole keep their local length. */
-static void localize_slice(const struct orr_operator *op, struct local *local,
-                           const struct orr_shape *in, const struct orr_shape *out) {
-    struct orr_attribute *starts = attribute(op, &local->attributes, "starts");
-    struct orr_attribute *ends = attribute(op, &local->attributes, "ends");
-    for (int i = 0; starts && ends && i < in->rank && i < ends->shape.rank; i++) {
-        if (in->dims[i] == out->dims[i] && i < starts->shape.rank) {
-            starts->shape.dims[i] = 0;
-            ends->shape.dims[i] = local->inputs[0].shape.dims[i];
-        }
-    }
-}
-
 /* A query head reads the key-value head of its group: a rank's pieces must have the whole's groups,
- * which uneven shards of heads don't have. Operands are [q, k, v] behind the gradient, if any. */
+ * which uneven shards of heads don't have. k is the operand behind q. */
 static bool has_own_heads(const struct orr__stage *stage, const struct local *local) {
-    int q = stage->input_count - (stage->op->outputs == 3 ? 4 : 3);
-    if (stage->op->class != ORR_OPERATOR_ATTENTION || stage->input_count < 3) {
+    const struct orr_operator *op = stage->op;
+    int q = 0;
+    while (q < stage->input_count && strcmp(op->input_names[q], "q") != 0) {
+        q++;
+    }
+    if (op->class != ORR_OPERATOR_ATTENTION || q + 1 >= stage->input_count) {
         return true;
     }
     const struct orr_shape *whole_q = &stage->inputs[q]->info.shape;
@@ -199,29 +127,34 @@ static bool has_own_heads(const struct orr__stage *stage, const struct local *lo
            local->inputs[q + 1].shape.dims[1] * whole_q->dims[1];
 }
 
+static struct orr__piece piece_of(const struct orr_tensor *tensor, uint32_t rank) {
+    struct orr__piece piece = {.whole = tensor->info.shape};
+    piece.shape = orr_layout_local(&tensor->layout, &tensor->info.shape, rank, piece.starts);
+    return piece;
+}
+
+/* Local shapes, and the attributes that go with them. */
+static void cut(const struct orr__stage *stage, uint32_t rank, struct local *local) {
+    struct orr__piece inputs[ORR_INPUTS_MAX], outputs[ORR_OUTPUTS_MAX];
+    for (int i = 0; i < stage->input_count; i++) {
+        inputs[i] = piece_of(stage->inputs[i], rank);
+        local->inputs[i] = (struct orr_operand_info){.dtype = stage->inputs[i]->info.dtype,
+                                                     .shape = inputs[i].shape};
+    }
+    for (int i = 0; i < stage->op->outputs; i++) {
+        outputs[i] = piece_of(stage->outputs[i], rank);
+        local->outputs[i] = (struct orr_operand_info){.dtype = stage->outputs[i]->info.dtype,
+                                                      .shape = outputs[i].shape};
+    }
+    local->attributes = stage->attributes;
+    orr__localize(stage->op, inputs, stage->input_count, &outputs[0], &local->attributes);
+}
+
 static enum orr_status localize(struct orr_runtime *runtime, const struct orr__stage *stage,
                                 uint32_t rank, struct local *local) {
     const struct orr_operator *op = stage->op;
-    int64_t starts[ORR_RANK_MAX] = {0};
-    local->attributes = stage->attributes;
-    for (int i = 0; i < stage->input_count; i++) {
-        const struct orr_tensor *input = stage->inputs[i];
-        local->inputs[i].dtype = input->info.dtype;
-        local->inputs[i].shape = orr_layout_local(&input->layout, &input->info.shape, rank, NULL);
-    }
-    for (int i = op->outputs - 1; i >= 0; i--) { /* `starts` are the first one's in the end */
-        const struct orr_tensor *output = stage->outputs[i];
-        local->outputs[i].dtype = output->info.dtype;
-        local->outputs[i].shape =
-            orr_layout_local(&output->layout, &output->info.shape, rank, starts);
-    }
-    orr__localize(op, stage->input_count ? &stage->inputs[0]->info : NULL,
-                  &stage->outputs[0]->info.shape, &local->outputs[0].shape, starts,
-                  &local->attributes);
-    if (strcmp(op->name, "slice") == 0) {
-        localize_slice(op, local, &stage->inputs[0]->info.shape, &stage->outputs[0]->info.shape);
-    }
     struct orr_operand_info inferred[ORR_OUTPUTS_MAX];
+    cut(stage, rank, local);
     enum orr_status status =
         op->infer(local->inputs, stage->input_count, &local->attributes, inferred, &runtime->error);
     for (int i = 0; status == ORR_OK && i < op->outputs; i++) {

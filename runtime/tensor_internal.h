@@ -103,13 +103,17 @@ struct orr__stage {
 enum orr_status orr__run_operator(struct orr_runtime *runtime,
                                   const struct orr__stage *stage) ORR_MUST_CHECK;
 
-/* Gives an operator's attributes the meaning that they have for one rank's pieces: the shape of
- * what is made, the place of random numbers and positions, the divisor of a mean over the whole.
- * `result` is what the operator makes, `starts` where the rank's piece of it begins, `whole` its
- * first operand (NULL for a source). */
-void orr__localize(const struct orr_operator *op, const struct orr_operand_info *whole,
-                   const struct orr_shape *result, const struct orr_shape *piece,
-                   const int64_t *starts, struct orr_attributes *attributes);
+/* One rank's piece of a tensor. */
+struct orr__piece {
+    struct orr_shape whole, shape;
+    int64_t starts[ORR_RANK_MAX]; /* in the whole */
+};
+
+/* Gives an operator's attributes the meaning that they have for one rank's pieces, as its table row
+ * says (enum orr_attribute_local): localize.c. `result` is the piece of the first result. A stage
+ * of a fused kernel has no operands of its own: `input_count` is 0 then. */
+void orr__localize(const struct orr_operator *op, const struct orr__piece *inputs, int input_count,
+                   const struct orr__piece *result, struct orr_attributes *attributes);
 
 /* One kernel of one rank. The caller fills `kernel` but for ranges and host costs; its work is
  * owned by the command once the call succeeded, and released if it fails. */

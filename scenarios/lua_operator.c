@@ -38,18 +38,16 @@ static void read_attribute(lua_State *L, const struct orr_operator *op, int inde
     }
 }
 
-/* Attributes that the runtime sets itself for pieces of a whole: `starts` stands beside
- * `global_shape`, else it is the author's. */
-static bool is_internal(const struct orr_operator *op, const char *name) {
-    return strcmp(name, "global_shape") == 0 ||
-           (strcmp(name, "starts") == 0 && orr_operator_attribute(op, "global_shape") >= 0);
+/* Does the runtime set the attribute itself, for pieces of a whole? */
+static bool is_internal(const struct orr_attribute_spec *spec) {
+    return spec->local == ORR_LOCAL_START || spec->local == ORR_LOCAL_WHOLE;
 }
 
 static void check_attribute_keys(lua_State *L, const struct orr_operator *op, int index) {
     const char *names[ORR_ATTRIBUTES_MAX + 3];
     int count = 0;
     for (int i = 0; op->attributes[i].name; i++) {
-        if (!is_internal(op, op->attributes[i].name)) {
+        if (!is_internal(&op->attributes[i])) {
             names[count++] = op->attributes[i].name;
         }
     }

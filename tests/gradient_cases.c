@@ -48,7 +48,11 @@ static void make_linear(struct trial *trial, struct dice *dice) {
 }
 
 static void make_softmax(struct trial *trial, struct dice *dice) {
-    trial_operand(trial, ORR_DTYPE_F64, random_shape(dice, (int)roll(dice, 1, 3), 5));
+    struct orr_shape x = random_shape(dice, (int)roll(dice, 1, 3), 5);
+    if (x.rank > 1 && x.dims[x.rank - 2] <= x.dims[x.rank - 1]) {
+        at(&trial->call, "causal")->integer = roll(dice, 0, 1);
+    }
+    trial_operand(trial, ORR_DTYPE_F64, x);
 }
 
 static void make_norm(struct trial *trial, struct dice *dice) {
@@ -217,6 +221,8 @@ static const struct gradient_case cases[] = {
     {"tanh", make_unary, -2, 2},
     {"neg", make_unary, -2, 2},
     {"scale", make_scale, -2, 2},
+    {"log", make_unary, 0.2, 2},
+    {"sigmoid", make_unary, -3, 3},
     {"sqrt", make_unary, 0.2, 2},
     {"dropout", make_dropout, -2, 2},
     {"softmax", make_softmax, -2, 2},
@@ -259,6 +265,7 @@ const struct without_gradient without_gradient[] = {
     {"gelu_backward", BACKWARD},
     {"silu_backward", BACKWARD},
     {"tanh_backward", BACKWARD},
+    {"sigmoid_backward", BACKWARD},
     {"maximum_backward", BACKWARD},
     {"softmax_backward", BACKWARD},
     {"layernorm_backward", BACKWARD},

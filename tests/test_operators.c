@@ -164,6 +164,9 @@ static double ref_gelu(double x) {
 static double ref_silu(double x) {
     return x / (1 + exp(-x));
 }
+static double ref_sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
 static double ref_neg(double x) {
     return -x;
 }
@@ -174,10 +177,15 @@ static const struct {
     double low, arithmetic; /* smallest operand; error allowed in units of the arithmetic */
     bool of_integers;
 } unaries[] = {
-    {"relu", ref_relu, -5, 0, true},  {"gelu", ref_gelu, -5, 8, false},
-    {"silu", ref_silu, -5, 8, false}, {"exp", exp, -5, 300, false},
-    {"tanh", tanh, -5, 4, false},     {"neg", ref_neg, -5, 0, true},
+    {"relu", ref_relu, -5, 0, true},
+    {"gelu", ref_gelu, -5, 8, false},
+    {"silu", ref_silu, -5, 8, false},
+    {"exp", exp, -5, 300, false},
+    {"tanh", tanh, -5, 4, false},
+    {"neg", ref_neg, -5, 0, true},
     {"sqrt", sqrt, 0, 2, false},
+    {"log", log, 0.01, 4, false},
+    {"sigmoid", ref_sigmoid, -5, 4, false},
 };
 
 static void check_unary(size_t row, enum orr_dtype dtype, struct random *random) {
@@ -463,6 +471,30 @@ static void softmax_survives_large_and_masked_scores(void **state) {
     call_close(&call);
 }
 
+/* Two matrices of 3 x 5: rows see 3, 4 and 5 columns, whatever is behind them. */
+static void a_causal_softmax_is_that_of_the_columns_that_a_row_sees(void **state) {
+    (void)state;
+    struct random random = random_seeded();
+    struct call masked = call_open("softmax"), row = call_open("softmax");
+    call_int(&masked, "causal", 1);
+    call_input(&masked, tensor_random(ORR_DTYPE_F64, shape3(2, 3, 5), &random, -1, 1));
+    call_run(&masked);
+    for (int64_t i = 0; i < 6; i++) {
+        int64_t seen = 3 + i % 3;
+        row.input_count = 0;
+        call_input(&row, tensor_make(ORR_DTYPE_F64, shape1(seen)));
+        memcpy(row.inputs[0].data, (double *)masked.inputs[0].data + 5 * i, (size_t)seen * 8);
+        call_run(&row);
+        for (int64_t j = 0; j < 5; j++)
+            assert_near("softmax", i, tensor_at(&masked.output, 5 * i + j),
+                        j < seen ? tensor_at(&row.output, j) : 0, 0, 0);
+        tensor_free(&row.inputs[0]);
+    }
+    row.input_count = 0;
+    call_close(&row);
+    call_close(&masked);
+}
+
 /* ---- Attention ---- */
 
 static void rope_rotates_half_split_pairs(void **state) {
@@ -736,6 +768,7 @@ int main(void) {
         cmocka_unit_test(linear_multiplies_by_the_transposed_weight_and_adds_bias),
         cmocka_unit_test(norms_work_along_the_last_dimension),
         cmocka_unit_test(softmax_survives_large_and_masked_scores),
+        cmocka_unit_test(a_causal_softmax_is_that_of_the_columns_that_a_row_sees),
         cmocka_unit_test(rope_rotates_half_split_pairs),
         cmocka_unit_test(sdpa_attends_with_groups_masks_and_scales),
         cmocka_unit_test(reductions_work_over_any_dimension_or_all),

@@ -70,7 +70,9 @@ static const struct example examples[] = {
     {"scale", {F32(2, 4, 5)}, {REAL("alpha", 2.5)}},
     {"gelu", {F32(2, 4, 5)}, {{0}}},
     {"dropout", {F32(3, 4, 5, 2)}, {INT("seed", 7)}},
+    {"sigmoid", {F32(2, 4, 5)}, {{0}}},
     {"softmax", {F32(2, 4, 6)}, {{0}}},
+    {"softmax", {F32(3, 2, 5, 6)}, {INT("causal", 1)}},
     {"layernorm", {F32(2, 4, 6), F32(1, 6), F32(1, 6)}, {{0}}},
     {"rmsnorm", {F32(3, 2, 4, 6), F32(1, 6)}, {{0}}},
     {"rope", {F32(4, 2, 2, 6, 4)}, {INT("offset", 3)}},
@@ -91,6 +93,7 @@ static const struct example examples[] = {
     {"argmax", {F32(2, 5, 4)}, {INT("dim", 0)}},
     {"embedding", {I64(1, 4), F32(2, 3, 6)}, {{0}}},
     {"embedding", {I64(2, 4, 3), F32(2, 3, 4)}, {{0}}},
+    {"embedding", {I64(1, 4), F32(2, 8, 2)}, {{0}}},
     {"cross_entropy", {F32(2, 6, 3), I64(1, 6)}, {{0}}},
     {"cast", {F32(2, 4, 6)}, {INT("dtype", ORR_DTYPE_F64)}},
     {"transpose", {F32(3, 4, 6, 5)}, {{0}}},
@@ -131,6 +134,7 @@ static const struct example examples[] = {
     {"unbroadcast", {F32(3, 2, 4, 6)}, {LIST("dims", 2, 0, 1), INT("leading", 1)}},
     {"max_backward", {F32(1, 5), F32(2, 5, 4)}, {INT("dim", 1)}},
     {"embedding_backward", {F32(2, 4, 6), I64(1, 4)}, {INT("rows", 3)}},
+    {"embedding_backward", {F32(2, 4, 6), I64(1, 4)}, {INT("rows", 8), LIST("shards", 1, 0)}},
     {"sgd_momentum", {F32(2, 4, 6), F32(2, 4, 6), F32(2, 4, 6)}, {REAL("lr", 0.1)}},
     {"count_nonfinite", {F32(2, 5, 4)}, {{0}}},
 };
@@ -358,6 +362,10 @@ static void placements_that_are_legal_are_accepted(void **state) {
         {{"concat", {F32(2, 4, 6), F32(2, 4, 3)}, {INT("dim", -1)}}, {1, 1}},
         {{"sdpa", {F32(4, 1, 4, 4, 2), F32(4, 1, 2, 4, 2), F32(4, 1, 2, 4, 2)}, {{0}}}, {2, 2, 2}},
         {{"rope", {F32(3, 2, 6, 4)}, {{0}}}, {2}},
+        {{"embedding", {I64(1, 4), F32(2, 3, 6)}, {{0}}}, {0, 1}},
+        {{"max", {F32(2, 4, 6)}, {{0}}}, {2}},
+        {{"max", {F32(2, 4, 6)}, {INT("dim", 1)}}, {2}},
+        {{"softmax", {F32(3, 2, 4, 6)}, {INT("causal", 1)}}, {2}},
         {{"linear", {F32(2, 4, 6), F32(2, 4, 6), F32(1, 4)}, {{0}}}, {0, 1, 1}},
     };
     for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++) {

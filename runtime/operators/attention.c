@@ -124,7 +124,11 @@ static enum orr_status compute_rope(const struct orr_tensor_view *inputs, int in
 
 static const char *const rope_names[] = {"x"};
 static const struct orr_attribute_spec rope_attributes[] = {
-    [ROPE_OFFSET] = {.name = "offset", .kind = ORR_ATTRIBUTE_INT},
+    [ROPE_OFFSET] = {.name = "offset",
+                     .kind = ORR_ATTRIBUTE_INT,
+                     .local = ORR_LOCAL_OFFSET,
+                     .of = ORR_OF_RESULT,
+                     .dim = -2},
     [ROPE_THETA] = {.name = "theta", .kind = ORR_ATTRIBUTE_REAL, .real = 10000},
     {.name = NULL},
 };

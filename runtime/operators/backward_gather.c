@@ -1,7 +1,9 @@
 /* Gradients of embedding and cross_entropy.
  *
  *     embedding_backward      grad [..., width], indices [...]    rows: the table's; row r is the
- *                             sum of grad's rows whose index is r (scatter-add), zeros without one
+ *                             sum of grad's rows whose index is r (scatter-add), zeros without one.
+ *                             A rank that is to have some of the rows only (`shards`, as expand's)
+ *                             leaves out the others
  *     cross_entropy_backward  grad [], logits [n, classes], targets [n]    total: the divisor of
  *                             the mean, n if all rows are here:
  *                             grad / total * (softmax(logits) - one hot target)
@@ -33,6 +35,8 @@ static bool is_index_dtype(enum orr_dtype dtype) {
 
 /* ---- embedding_backward ---- */
 
+enum { EMBEDDING_ROWS, EMBEDDING_SHARDS, EMBEDDING_FIRST, EMBEDDING_WHOLE };
+
 static enum orr_status infer_embedding(const struct orr_operand_info *inputs, int input_count,
                                        const struct orr_attributes *attributes,
                                        struct orr_operand_info *out_outputs,
@@ -50,7 +54,7 @@ static enum orr_status infer_embedding(const struct orr_operand_info *inputs, in
     if (grad->rank < 1 || !orr_shape_equal(&outer, indices))
         return orr__refuse(op, inputs, input_count, error,
                            "expected grad [..., width] and indices [...]");
-    int64_t rows = attributes->values[0].integer;
+    int64_t rows = attributes->values[EMBEDDING_ROWS].integer;
     if (rows < 0)
         return orr__refuse(op, inputs, input_count, error,
                            "rows is %" PRId64 ", expected 0 or more", rows);
@@ -83,10 +87,13 @@ struct chains {
     double *sum; /* of one row */
 };
 
-static enum orr_status build_chains(const struct orr_tensor_view *inputs, int64_t rows,
+static enum orr_status build_chains(const struct orr_tensor_view *inputs, int64_t here,
+                                    const struct orr_attributes *attributes,
                                     const struct chains *chains, struct orr_error *error) {
     int64_t count = orr_shape_count(&inputs[1].shape);
-    for (int64_t row = 0; row < rows; row++)
+    int64_t first = attributes->values[EMBEDDING_FIRST].integer;
+    int64_t whole = attributes->values[EMBEDDING_WHOLE].integer, rows = whole ? whole : here;
+    for (int64_t row = 0; row < here; row++)
         chains->first[row] = -1;
     for (int64_t i = count - 1; i >= 0; i--) {
         int64_t index = load_index(&inputs[1], i);
@@ -97,8 +104,10 @@ static enum orr_status build_chains(const struct orr_tensor_view *inputs, int64_
                                " is not a row, expected 0 to %" PRId64,
                                index, i, rows - 1);
         }
-        chains->next[i] = chains->first[index];
-        chains->first[index] = i;
+        if (index < first || index - first >= here) /* another rank has that row */
+            continue;
+        chains->next[i] = chains->first[index - first];
+        chains->first[index - first] = i;
     }
     return ORR_OK;
 }
@@ -124,7 +133,6 @@ static enum orr_status compute_embedding(const struct orr_tensor_view *inputs, i
                                          const struct orr_tensor_view *outputs,
                                          const struct orr_memory *memory, struct orr_error *error) {
     (void)input_count;
-    (void)attributes;
     int64_t rows = outputs[0].shape.dims[0], width = outputs[0].shape.dims[1];
     int64_t count = orr_shape_count(&inputs[1].shape);
     size_t bytes = (size_t)(rows + count + 2 * width + 1) * sizeof(int64_t);
@@ -134,7 +142,7 @@ static enum orr_status compute_embedding(const struct orr_tensor_view *inputs, i
     struct chains chains = {.first = scratch,
                             .next = scratch + rows,
                             .sum = (double *)(void *)(scratch + rows + count)};
-    enum orr_status status = build_chains(inputs, rows, &chains, error);
+    enum orr_status status = build_chains(inputs, rows, attributes, &chains, error);
     size_t row_bytes = (size_t)width * orr_dtype_size(outputs[0].dtype);
     for (int64_t row = 0; status == ORR_OK && width > 0 && row < rows; row++) {
         if (chains.first[row] < 0)
@@ -148,7 +156,23 @@ static enum orr_status compute_embedding(const struct orr_tensor_view *inputs, i
 
 static const char *const embedding_names[] = {"grad", "indices"};
 static const struct orr_attribute_spec embedding_attributes[] = {
-    {.name = "rows", .kind = ORR_ATTRIBUTE_INT, .required = true},
+    [EMBEDDING_ROWS] = {.name = "rows",
+                        .kind = ORR_ATTRIBUTE_INT,
+                        .required = true,
+                        .local = ORR_LOCAL_PIECE,
+                        .of = ORR_OF_RESULT,
+                        .dim = 0},
+    [EMBEDDING_SHARDS] = {.name = "shards", .kind = ORR_ATTRIBUTE_SHAPE},
+    [EMBEDDING_FIRST] = {.name = "first",
+                         .kind = ORR_ATTRIBUTE_INT,
+                         .local = ORR_LOCAL_START,
+                         .of = ORR_OF_RESULT,
+                         .dim = 0},
+    [EMBEDDING_WHOLE] = {.name = "whole",
+                         .kind = ORR_ATTRIBUTE_INT,
+                         .local = ORR_LOCAL_WHOLE,
+                         .of = ORR_OF_RESULT,
+                         .dim = 0},
     {.name = NULL},
 };
 

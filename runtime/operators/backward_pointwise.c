@@ -3,10 +3,12 @@
  *
  *     relu_backward, gelu_backward, silu_backward    grad, x: the operator's operand
  *     tanh_backward      grad, y: its result, because 1 - y^2 needs no tanh
+ *     sigmoid_backward   grad, y: its result, as y (1 - y)
  *     maximum_backward   grad, difference = x - y; the first operand's part: all where it is
  *                        larger, half where both are equal, so that the two parts add up to grad
  *
- * The others need no row: exp is grad * y, sqrt is grad / 2 / y, dropout is dropout again.
+ * The others need no row: exp is grad * y, log is grad / x, sqrt is grad / 2 / y, dropout is
+ * dropout again.
  *
  * Cost as for the forward rows (pointwise.c): FLOPs are the operations of the formula as written
  * here, for each element; bytes are both operands once and the result once. */
@@ -41,6 +43,8 @@ BACKWARD(relu_f32, float, x <= 0 ? 0 : grad)
 BACKWARD(relu_f64, double, x <= 0 ? 0 : grad)
 BACKWARD(tanh_f32, float, grad *(1 - x * x))
 BACKWARD(tanh_f64, double, grad *(1 - x * x))
+BACKWARD(sigmoid_f32, float, grad *(x *(1 - x)))
+BACKWARD(sigmoid_f64, double, grad *(x *(1 - x)))
 BACKWARD(maximum_f32, float, x > 0 ? grad : x == 0 ? grad * 0.5f : 0)
 BACKWARD(maximum_f64, double, x > 0 ? grad : x == 0 ? grad * 0.5 : 0)
 
@@ -68,6 +72,7 @@ static const struct orr__pointwise table[] = {
     {&orr__operator_gelu_backward, ORR__FLOATS, 11, gelu_f32, gelu_f64, NULL},
     {&orr__operator_silu_backward, ORR__FLOATS, 9, silu_f32, silu_f64, NULL},
     {&orr__operator_tanh_backward, ORR__FLOATS, 3, tanh_f32, tanh_f64, NULL},
+    {&orr__operator_sigmoid_backward, ORR__FLOATS, 3, sigmoid_f32, sigmoid_f64, NULL},
     {&orr__operator_maximum_backward, ORR__FLOATS, 2, maximum_f32, maximum_f64, NULL},
 };
 
@@ -147,4 +152,5 @@ ROW(relu_backward, operand_names)
 ROW(gelu_backward, operand_names)
 ROW(silu_backward, operand_names)
 ROW(tanh_backward, result_names)
+ROW(sigmoid_backward, result_names)
 ROW(maximum_backward, difference_names)

@@ -251,7 +251,11 @@ static enum orr_status compute_expand(const struct orr_tensor_view *inputs, int 
 }
 
 static const struct orr_attribute_spec expand_attributes[] = {
-    [EXPAND_SHAPE] = {.name = "shape", .kind = ORR_ATTRIBUTE_SHAPE, .required = true},
+    [EXPAND_SHAPE] = {.name = "shape",
+                      .kind = ORR_ATTRIBUTE_SHAPE,
+                      .required = true,
+                      .local = ORR_LOCAL_PIECE,
+                      .of = ORR_OF_RESULT},
     [EXPAND_DIMS] = {.name = "dims", .kind = ORR_ATTRIBUTE_SHAPE},
     [EXPAND_SHARDS] = {.name = "shards", .kind = ORR_ATTRIBUTE_SHAPE},
     {.name = NULL},

@@ -23,6 +23,9 @@ static bool is_index_dtype(enum orr_dtype dtype) {
 
 /* ---- embedding ---- */
 
+/* Of a weight whose rows are sharded: which of how many this rank has. */
+enum { EMBEDDING_FIRST, EMBEDDING_WHOLE };
+
 static enum orr_status infer_embedding(const struct orr_operand_info *inputs, int input_count,
                                        const struct orr_attributes *attributes,
                                        struct orr_operand_info *out_outputs,
@@ -65,9 +68,10 @@ static enum orr_status compute_embedding(const struct orr_tensor_view *inputs, i
                                          const struct orr_attributes *attributes,
                                          const struct orr_tensor_view *outputs,
                                          const struct orr_memory *memory, struct orr_error *error) {
-    (void)attributes;
     (void)memory;
-    int64_t count = orr_shape_count(&inputs[0].shape), rows = inputs[1].shape.dims[0];
+    int64_t count = orr_shape_count(&inputs[0].shape), here = inputs[1].shape.dims[0];
+    int64_t first = attributes->values[EMBEDDING_FIRST].integer;
+    int64_t whole = attributes->values[EMBEDDING_WHOLE].integer, rows = whole ? whole : here;
     size_t row_size = (size_t)inputs[1].shape.dims[1] * orr_dtype_size(inputs[1].dtype);
     const char *weight = inputs[1].data;
     char *to = outputs[0].data;
@@ -80,14 +84,24 @@ static enum orr_status compute_embedding(const struct orr_tensor_view *inputs, i
                                " is not a row of weight, expected 0 to %" PRId64,
                                index, i, rows - 1);
         }
-        if (row_size > 0)
-            memcpy(to + (size_t)i * row_size, weight + (size_t)index * row_size, row_size);
+        bool is_here = index >= first && index - first < here;
+        if (is_here && row_size > 0)
+            memcpy(to + (size_t)i * row_size, weight + (size_t)(index - first) * row_size,
+                   row_size);
+        else if (row_size > 0) /* another rank has that row */
+            memset(to + (size_t)i * row_size, 0, row_size);
     }
     return ORR_OK;
 }
 
 static const char *const embedding_names[] = {"indices", "weight"};
-static const struct orr_attribute_spec no_attributes[] = {{.name = NULL}};
+static const struct orr_attribute_spec embedding_attributes[] = {
+    [EMBEDDING_FIRST] =
+        {.name = "first", .kind = ORR_ATTRIBUTE_INT, .local = ORR_LOCAL_START, .of = 1, .dim = 0},
+    [EMBEDDING_WHOLE] =
+        {.name = "whole", .kind = ORR_ATTRIBUTE_INT, .local = ORR_LOCAL_WHOLE, .of = 1, .dim = 0},
+    {.name = NULL},
+};
 
 const struct orr_operator orr__operator_embedding = {
     .name = "embedding",
@@ -96,7 +110,7 @@ const struct orr_operator orr__operator_embedding = {
     .inputs_max = 2,
     .outputs = 1,
     .input_names = embedding_names,
-    .attributes = no_attributes,
+    .attributes = embedding_attributes,
     .infer = infer_embedding,
     .cost = cost_embedding,
     .compute = compute_embedding,

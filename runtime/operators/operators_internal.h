@@ -25,7 +25,9 @@
     X(gelu)                                                                                        \
     X(silu)                                                                                        \
     X(exp)                                                                                         \
+    X(log)                                                                                         \
     X(tanh)                                                                                        \
+    X(sigmoid)                                                                                     \
     X(neg)                                                                                         \
     X(scale)                                                                                       \
     X(sqrt)                                                                                        \
@@ -56,6 +58,7 @@
     X(gelu_backward)                                                                               \
     X(silu_backward)                                                                               \
     X(tanh_backward)                                                                               \
+    X(sigmoid_backward)                                                                            \
     X(maximum_backward)                                                                            \
     X(softmax_backward)                                                                            \
     X(layernorm_backward)                                                                          \

@@ -2,11 +2,12 @@
  * and nothing else.
  *
  * Cost. FLOPs for each result element: one for every arithmetic operation and for every call of an
- * elementary function (exp, tanh, erf, sqrt) or comparison in the formula, as written in
+ * elementary function (exp, log, tanh, erf, sqrt) or comparison in the formula, as written in
  * pointwise_kernels.c. So exp is 1; gelu, x * 0.5 * (1 + erf(x * c)), is 5; silu,
- * x / (1 + exp(-x)), is 4. Real exponentials take more instructions, but these operators are bound
- * by memory on every device that we know, so the constant doesn't show. Bytes: each operand once,
- * the result once; an operand with fewer elements than the result goes to bytes_broadcast. */
+ * x / (1 + exp(-x)), and sigmoid are 4. Real exponentials take more instructions, but these
+ * operators are bound by memory on every device that we know, so the constant doesn't show. Bytes:
+ * each operand once, the result once; an operand with fewer elements than the result goes to
+ * bytes_broadcast. */
 #include "runtime/operators/pointwise_internal.h"
 
 #include <assert.h>
@@ -64,8 +65,11 @@ static const struct orr_attribute_spec scale_attributes[] = {
 static const struct orr_attribute_spec dropout_attributes[] = {
     {.name = "p", .kind = ORR_ATTRIBUTE_REAL, .real = 0.5},
     {.name = "seed", .kind = ORR_ATTRIBUTE_INT},
-    {.name = "global_shape", .kind = ORR_ATTRIBUTE_SHAPE},
-    {.name = "starts", .kind = ORR_ATTRIBUTE_SHAPE},
+    {.name = "global_shape",
+     .kind = ORR_ATTRIBUTE_SHAPE,
+     .local = ORR_LOCAL_WHOLE,
+     .of = ORR_OF_RESULT},
+    {.name = "starts", .kind = ORR_ATTRIBUTE_SHAPE, .local = ORR_LOCAL_START, .of = ORR_OF_RESULT},
     {.name = NULL},
 };
 
@@ -119,7 +123,9 @@ POINTWISE(relu, 1, unary_names, no_attributes)
 POINTWISE(gelu, 1, unary_names, no_attributes)
 POINTWISE(silu, 1, unary_names, no_attributes)
 POINTWISE(exp, 1, unary_names, no_attributes)
+POINTWISE(log, 1, unary_names, no_attributes)
 POINTWISE(tanh, 1, unary_names, no_attributes)
+POINTWISE(sigmoid, 1, unary_names, no_attributes)
 POINTWISE(neg, 1, unary_names, no_attributes)
 POINTWISE(scale, 1, unary_names, scale_attributes)
 POINTWISE(sqrt, 1, unary_names, no_attributes)

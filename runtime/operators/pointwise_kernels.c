@@ -70,8 +70,12 @@ UNARY(sqrt_f64, double, sqrt(x))
 
 UNARY_LIBM(exp_f32, float, expf(x))
 UNARY_LIBM(exp_f64, double, exp(x))
+UNARY_LIBM(log_f32, float, logf(x))
+UNARY_LIBM(log_f64, double, log(x))
 UNARY_LIBM(tanh_f32, float, tanhf(x))
 UNARY_LIBM(tanh_f64, double, tanh(x))
+UNARY_LIBM(sigmoid_f32, float, 1 / (1 + expf(-x)))
+UNARY_LIBM(sigmoid_f64, double, 1 / (1 + exp(-x)))
 /* GELU with the error function (Hendrycks and Gimpel, 2016), not the tanh approximation. */
 UNARY_LIBM(gelu_f32, float, x * 0.5f * (1 + erff(x * 0.70710678f)))
 UNARY_LIBM(gelu_f64, double, x * 0.5 * (1 + erf(x * 0.70710678118654752)))
@@ -152,7 +156,9 @@ static const struct orr__pointwise table[] = {
     {&orr__operator_gelu, ORR__FLOATS, 5, gelu_f32, gelu_f64, NULL},
     {&orr__operator_silu, ORR__FLOATS, 4, silu_f32, silu_f64, NULL},
     {&orr__operator_exp, ORR__FLOATS, 1, exp_f32, exp_f64, NULL},
+    {&orr__operator_log, ORR__FLOATS, 1, log_f32, log_f64, NULL},
     {&orr__operator_tanh, ORR__FLOATS, 1, tanh_f32, tanh_f64, NULL},
+    {&orr__operator_sigmoid, ORR__FLOATS, 4, sigmoid_f32, sigmoid_f64, NULL},
     {&orr__operator_neg, ORR__NUMBERS, 1, neg_f32, neg_f64, neg_i64},
     {&orr__operator_scale, ORR__FLOATS, 1, scale_f32, scale_f64, NULL},
     {&orr__operator_sqrt, ORR__FLOATS, 1, sqrt_f32, sqrt_f64, NULL},

@@ -62,22 +62,40 @@ static void fill(const struct orr_tensor_view *output, double value) {
 }
 
 static const struct orr_attribute_spec plain_attributes[] = {
-    [SOURCE_SHAPE] = {.name = "shape", .kind = ORR_ATTRIBUTE_SHAPE, .required = true},
+    [SOURCE_SHAPE] = {.name = "shape",
+                      .kind = ORR_ATTRIBUTE_SHAPE,
+                      .required = true,
+                      .local = ORR_LOCAL_PIECE,
+                      .of = ORR_OF_RESULT},
     [SOURCE_DTYPE] = {.name = "dtype", .kind = ORR_ATTRIBUTE_DTYPE, .integer = ORR_DTYPE_F32},
     {.name = NULL},
 };
 static const struct orr_attribute_spec full_attributes[] = {
-    [SOURCE_SHAPE] = {.name = "shape", .kind = ORR_ATTRIBUTE_SHAPE, .required = true},
+    [SOURCE_SHAPE] = {.name = "shape",
+                      .kind = ORR_ATTRIBUTE_SHAPE,
+                      .required = true,
+                      .local = ORR_LOCAL_PIECE,
+                      .of = ORR_OF_RESULT},
     [SOURCE_DTYPE] = {.name = "dtype", .kind = ORR_ATTRIBUTE_DTYPE, .integer = ORR_DTYPE_F32},
     [SOURCE_VALUE] = {.name = "value", .kind = ORR_ATTRIBUTE_REAL, .required = true},
     {.name = NULL},
 };
 static const struct orr_attribute_spec random_attributes[] = {
-    [SOURCE_SHAPE] = {.name = "shape", .kind = ORR_ATTRIBUTE_SHAPE, .required = true},
+    [SOURCE_SHAPE] = {.name = "shape",
+                      .kind = ORR_ATTRIBUTE_SHAPE,
+                      .required = true,
+                      .local = ORR_LOCAL_PIECE,
+                      .of = ORR_OF_RESULT},
     [SOURCE_DTYPE] = {.name = "dtype", .kind = ORR_ATTRIBUTE_DTYPE, .integer = ORR_DTYPE_F32},
     [RANDOM_SEED] = {.name = "seed", .kind = ORR_ATTRIBUTE_INT},
-    [RANDOM_GLOBAL_SHAPE] = {.name = "global_shape", .kind = ORR_ATTRIBUTE_SHAPE},
-    [RANDOM_STARTS] = {.name = "starts", .kind = ORR_ATTRIBUTE_SHAPE},
+    [RANDOM_GLOBAL_SHAPE] = {.name = "global_shape",
+                             .kind = ORR_ATTRIBUTE_SHAPE,
+                             .local = ORR_LOCAL_WHOLE,
+                             .of = ORR_OF_RESULT},
+    [RANDOM_STARTS] = {.name = "starts",
+                       .kind = ORR_ATTRIBUTE_SHAPE,
+                       .local = ORR_LOCAL_START,
+                       .of = ORR_OF_RESULT},
     {.name = NULL},
 };
 
