@@ -52,7 +52,8 @@ struct orr_device_spec {
     int64_t host_sync_ns;   /* return from a wait after the awaited point has retired */
     uint32_t queue_depth;   /* launches a stream holds before a call blocks; 0: 1024 */
 
-    /* Links. Peer: to another device of the node, one direction. Host: to pinned host memory. */
+    /* Links. Peer: to another device of the node, one direction. Host: to pinned host memory.
+     * Machine files must state them; in a spec made by hand 0 is as fast as the device's memory. */
     uint64_t peer_bandwidth, host_bandwidth; /* byte/s */
     int64_t peer_latency_ns, host_latency_ns;
     /* Between nodes, per device, one direction (its NIC). 0: there is no other node. */

@@ -238,10 +238,18 @@ static double largest(const struct field *field) {
     return field->store == STORE_PPM ? 1 : field->store == STORE_U32 ? 4e9 : 9e18;
 }
 
+/* Half a copy engine is none; rates may be results of a division, whose fraction nobody misses. */
+static void check_whole(lua_State *L, const char *key, double value) {
+    if (value != (double)(uint64_t)value)
+        fail(L, key, "expected a whole number");
+}
+
 static void read_field(lua_State *L, const struct field *field) {
     char *at = (char *)&parse_of(L)->machine->spec + field->offset;
     double max = largest(field);
     double value = read_figure(L, field->key, field->unit, max);
+    if (field->unit == UNIT_COUNT || field->unit == UNIT_BYTES || field->unit == UNIT_NS)
+        check_whole(L, field->key, value);
     uint64_t whole = (uint64_t)value;
     uint32_t small = field->store == STORE_PPM ? ppm_of(value) : (uint32_t)whole;
     if (field->store == STORE_U64 || field->store == STORE_I64)
@@ -377,7 +385,10 @@ static void read_devices(lua_State *L) {
     struct orr_machine *machine = parse_of(L)->machine;
     if (lua_getfield(L, 1, "devices") != LUA_TNIL) {
         double devices = read_number(L, -1, "devices", 1 << 20);
-        machine->devices = devices >= 1 ? (uint32_t)devices : 1;
+        check_whole(L, "devices", devices);
+        if (devices < 1)
+            fail(L, "devices", "expected 1 or more");
+        machine->devices = (uint32_t)devices;
     }
     lua_pop(L, 1);
 }
@@ -402,6 +413,13 @@ static void check_complete(lua_State *L) {
         fail(L, "bandwidth", "expected the bandwidth of its memory");
     if (orr_device_spec_peak(spec, ORR_UNIT_VECTOR, ORR_DTYPE_F32) == 0)
         fail(L, "peak", "expected at least peak.vector.f32");
+    if (spec->peer_bandwidth == 0)
+        fail(L, "peer_bandwidth", "expected the bandwidth to another device, one direction");
+    if (spec->host_bandwidth == 0)
+        fail(L, "host_bandwidth", "expected the bandwidth to the host's memory, one direction");
+    if (spec->devices_per_node > 0 && spec->network_bandwidth == 0)
+        fail(L, "network_bandwidth",
+             "expected the bandwidth to other nodes, which devices_per_node says there are");
 }
 
 /* Reads the machine's table at index 1. */

@@ -109,7 +109,8 @@ static void nodes_and_clusters_are_made_of_devices(void **state) {
 
 #define MINIMAL                                                                                    \
     "kind = 'gpu', memory_bytes = {1e9, source = 's'}, bandwidth = {1e12, source = 's'}, "         \
-    "peak = {vector = {f32 = {1e12, source = 's'}}}"
+    "peak = {vector = {f32 = {1e12, source = 's'}}}, "                                             \
+    "peer_bandwidth = {1e11, source = 's'}, host_bandwidth = {5e10, source = 's'}"
 
 static void a_machine_file_is_read_figure_by_figure(void **state) {
     (void)state;
@@ -184,6 +185,21 @@ static void what_is_wrong_in_a_machine_file_is_named(void **state) {
          "m.lua: memory_efficiency: expected a share between 0 and 1"},
         {"return { base = 'h10' }", "m.lua: h10: the base is not a built-in machine"},
         {"return { kind = 'gpu' }", "m.lua: memory_bytes: expected the capacity of its memory"},
+        {"return { base = 'h100', peer_bandwidth = {0, source = 's'} }",
+         "m.lua: peer_bandwidth: expected the bandwidth to another device, one direction"},
+        {"return { base = 'h100', host_bandwidth = {0, source = 's'} }",
+         "m.lua: host_bandwidth: expected the bandwidth to the host's memory, one direction"},
+        {"return { base = 'h100', devices_per_node = {8, source = 's'} }",
+         "m.lua: network_bandwidth: expected the bandwidth to other nodes, which devices_per_node "
+         "says there are"},
+        {"return { base = 'h100', copy_engines = {0.5, source = 's'} }",
+         "m.lua: copy_engines: expected a whole number"},
+        {"return { base = 'h100', memory_bytes = {8e10 + 0.5, source = 's'} }",
+         "m.lua: memory_bytes: expected a whole number"},
+        {"return { base = 'h100', host_launch_ns = {0.5, source = 's'} }",
+         "m.lua: host_launch_ns: expected a whole number"},
+        {"return { base = 'h100', devices = 1.5 }", "m.lua: devices: expected a whole number"},
+        {"return { base = 'h100', devices = 0 }", "m.lua: devices: expected 1 or more"},
         {"\x1bLua", "m.lua: machine: compiled Lua is not accepted; expected a text"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
