@@ -283,6 +283,34 @@ static enum orr_status add_pieces(const struct call *call, struct orr__pending *
     return orr__pending_add(pending, device, &write);
 }
 
+static enum orr_status check_piece(const struct call *call, const char *side, uint32_t rank,
+                                   const struct orr_piece *piece, uint64_t needed,
+                                   const uint64_t *limits) {
+    struct orr_runtime *runtime = call->communicator->runtime;
+    if (!limits || needed <= limits[rank])
+        return ORR_OK;
+    return orr__runtime_fail(
+        runtime, ORR_INVALID,
+        "%s: rank %u's %s is a range of %llu bytes of buffer '%s', expected %llu",
+        orr_collective_kind_text(call->asked->kind), (unsigned)rank, side,
+        (unsigned long long)limits[rank], orr_names_text(runtime->names, piece->buffer->label),
+        (unsigned long long)needed);
+}
+
+/* Where a caller says how long a rank's pieces are, nothing behind them is touched. */
+static enum orr_status check_pieces(const struct call *call,
+                                    const struct orr_collective *collective, uint32_t rank) {
+    const struct orr_collective_call *asked = call->asked;
+    uint64_t size = orr_dtype_size(collective->dtype);
+    enum orr_status status =
+        check_piece(call, "input", rank, &asked->inputs[rank],
+                    orr_collective_in_count(collective) * size, asked->input_bytes);
+    if (status != ORR_OK)
+        return status;
+    return check_piece(call, "output", rank, &asked->outputs[rank],
+                       orr_collective_out_count(collective) * size, asked->output_bytes);
+}
+
 static void *piece_pointer(const struct orr_piece *piece) {
     if (!piece->buffer || !piece->buffer->data)
         return NULL;
@@ -308,6 +336,8 @@ static enum orr_status fill_member(const struct call *call, struct orr__pending 
         (broadcasts ? collective->count : orr_collective_in_count(collective)) * size;
     record->bytes_written = orr_collective_out_count(collective) * size;
     enum orr_status status = add_pieces(call, pending, rank);
+    if (status == ORR_OK)
+        status = check_pieces(call, collective, rank);
     if (status != ORR_OK)
         return status;
     if (orr_collective_in_count(collective) > 0 || broadcasts)
@@ -510,6 +540,8 @@ static enum orr_status exchange(struct exchange *x, struct orr_stream *const *st
     for (uint32_t rank = 0; status == ORR_OK && rank < x->communicator->count; rank++)
         if (x->uses[rank] > 0)
             status = take_party(x, rank, streams[rank], op);
+    if (status == ORR_OK)
+        status = orr__sends_check_overlap(runtime, x->sends, x->count, x->collective.dtype);
     if (status == ORR_OK)
         return submit_members(runtime, x->streams, x->members, lists, x->points);
     drop_members(runtime, x->members, lists);

@@ -50,6 +50,8 @@ struct orr_collective_call {
     const uint64_t *counts;
     struct orr_stream *const *streams; /* one per rank */
     const struct orr_piece *inputs, *outputs;
+    /* Bytes that each rank's pieces have; NULL: as many as the buffer has behind their begins. */
+    const uint64_t *input_bytes, *output_bytes;
     const char *name; /* NULL or "": the kind's */
     uint64_t op;      /* the logical operator, 0 none */
 };
@@ -57,7 +59,7 @@ struct orr_collective_call {
 /* Enqueues one collective. In place is allowed as in runtime/collective.h: equal pieces, or the
  * rank's own piece for gather and scatter; never for all-to-all. `out_points` may be NULL, else one
  * entry per rank. ORR_INVALID for a stream of another device than the rank's, a range outside its
- * buffer, or counts for a kind whose pieces are equal. */
+ * buffer or longer than its piece, or counts for a kind whose pieces are equal. */
 enum orr_status orr_communicator_enqueue(struct orr_communicator *communicator,
                                          const struct orr_collective_call *call,
                                          struct orr_point *out_points) ORR_MUST_CHECK;
@@ -83,7 +85,8 @@ struct orr_send {
  * together, so exchanges in any direction can't deadlock. What is received must overlap nothing
  * that is sent or received in the same group. `streams` has one entry per rank, which is looked at
  * for ranks that take part; `out_points` may be NULL, else has one entry per rank, with seq 0 for
- * the others. Nothing happens for `send_count` 0. ORR_INVALID as above, or for an unknown rank. */
+ * the others. Nothing happens for `send_count` 0. ORR_INVALID as above, for an unknown rank, or for
+ * sends that overlap so. */
 enum orr_status orr_send_receive_enqueue(struct orr_communicator *communicator,
                                          enum orr_dtype dtype, const struct orr_send *sends,
                                          uint32_t send_count, struct orr_stream *const *streams,

@@ -412,6 +412,13 @@ void orr__buffers_destroy(struct orr_runtime *runtime);
 void orr__role_add(const struct orr_buffer *buffer);
 void orr__role_remove(const struct orr_buffer *buffer);
 
+/* --- send_overlap.c --- */
+
+/* ORR_INVALID, which names both, if what one send receives overlaps what another end of the group
+ * touches. The sends' ranges lie inside their buffers. */
+enum orr_status orr__sends_check_overlap(struct orr_runtime *runtime, const struct orr_send *sends,
+                                         uint32_t count, enum orr_dtype dtype) ORR_MUST_CHECK;
+
 /* --- communicator.c --- */
 
 /* Writes the records of a collective whose members have just been submitted. */

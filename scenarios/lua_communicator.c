@@ -64,7 +64,7 @@ struct call {
     enum orr_collective_kind kind;
     uint32_t root;
     struct orr_piece *inputs, *outputs;
-    uint64_t input_bytes; /* of rank 0's range; the root's, if only that is read */
+    uint64_t *input_bytes, *output_bytes; /* of the ranks' ranges */
 };
 
 /* Pushes the list `key` of the table at index 2, which must have one value per rank. */
@@ -105,8 +105,10 @@ static void read_streams(lua_State *L, struct call *call) {
     }
 }
 
-static struct orr_piece *read_pieces(lua_State *L, struct call *call, const char *key) {
+static struct orr_piece *read_pieces(lua_State *L, const struct call *call, const char *key,
+                                     uint64_t **out_bytes) {
     struct orr_piece *pieces = lua_newuserdatauv(L, (call->size + 1) * sizeof *pieces, 0);
+    uint64_t *bytes = *out_bytes = lua_newuserdatauv(L, (call->size + 1) * sizeof *bytes, 0);
     int list = push_ranks_list(L, call, key);
     char what[64];
     snprintf(what, sizeof what, "%s: %s", call->function, key);
@@ -118,15 +120,16 @@ static struct orr_piece *read_pieces(lua_State *L, struct call *call, const char
             range = orr__range(L, -1, what);
         lua_pop(L, 1);
         pieces[rank] = (struct orr_piece){.buffer = range.buffer, .offset = range.offset};
-        if (rank == (call->kind == ORR_COLLECTIVE_SCATTER ? call->root : 0))
-            call->input_bytes = range.bytes;
+        bytes[rank] = range.bytes;
     }
     return pieces;
 }
 
-/* Elements: given, or those of rank 0's input, which some kinds divide among the ranks. */
+/* Elements: given, or those of rank 0's input (of the root's, if only that is read), which some
+ * kinds divide among the ranks. */
 static uint64_t read_count(lua_State *L, const struct call *call, enum orr_dtype dtype) {
-    uint64_t held = call->input_bytes / orr_dtype_size(dtype);
+    uint32_t rank = call->kind == ORR_COLLECTIVE_SCATTER ? call->root : 0;
+    uint64_t held = call->input_bytes[rank] / orr_dtype_size(dtype);
     if (call->kind == ORR_COLLECTIVE_REDUCE_SCATTER || call->kind == ORR_COLLECTIVE_SCATTER ||
         call->kind == ORR_COLLECTIVE_ALL_TO_ALL)
         held /= call->size;
@@ -209,17 +212,27 @@ static int communicator_collective(lua_State *L) {
     if (kind != ORR_COLLECTIVE_BARRIER) {
         bool in_place = lua_getfield(L, 2, "output") == LUA_TNIL;
         lua_pop(L, 1);
-        call.outputs = read_pieces(L, &call, in_place ? "input" : "output");
-        call.inputs = read_pieces(L, &call, "input");
+        call.outputs = read_pieces(L, &call, in_place ? "input" : "output", &call.output_bytes);
+        call.inputs = read_pieces(L, &call, "input", &call.input_bytes);
         asked.counts = read_counts(L, &call);
         asked.count = asked.counts ? 0 : read_count(L, &call, asked.dtype);
     }
     asked.streams = call.streams;
     asked.inputs = call.inputs;
     asked.outputs = call.outputs;
+    asked.input_bytes = call.input_bytes;
+    asked.output_bytes = call.output_bytes;
     orr__stream_caller(L);
     enum orr_status status = orr_communicator_enqueue(call.communicator, &asked, NULL);
     return orr__finish(L, status, 2, 0, communicator_collective);
+}
+
+static void check_end(lua_State *L, const char *end, const struct orr_range *range, uint64_t count,
+                      enum orr_dtype dtype) {
+    if (count > range->bytes / orr_dtype_size(dtype))
+        orr__raise(
+            L, ORR_INVALID, "send: %s is a range of %llu bytes, expected %llu elements of %s", end,
+            (unsigned long long)range->bytes, (unsigned long long)count, orr_dtype_name(dtype));
 }
 
 /* The send in the table at `index`: {source =, target =, from =, to =, count =}. */
@@ -238,6 +251,8 @@ static struct orr_send read_send(lua_State *L, int index, const struct call *cal
     send.to = (struct orr_piece){to.buffer, to.offset};
     send.count = (uint64_t)orr__field_integer(L, index, "send", "count", 0, INT64_MAX,
                                               (int64_t)(from.bytes / orr_dtype_size(dtype)));
+    check_end(L, "from", &from, send.count, dtype);
+    check_end(L, "to", &to, send.count, dtype);
     return send;
 }
 

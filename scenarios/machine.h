@@ -16,8 +16,8 @@
  *     }
  *
  * Needed are kind, memory_bytes, bandwidth, peak.vector.f32, peer_bandwidth and host_bandwidth, and
- * with devices_per_node also network_bandwidth: a link without a figure would be a free one. Counts,
- * bytes and times are whole numbers.
+ * with devices_per_node also network_bandwidth: a link without a figure would be a free one.
+ * Counts, bytes and times are whole numbers.
  *
  *     struct orr_machine *machine;
  *     if (orr_machine_load("dgx-h100", &memory, &machine, &error) != ORR_OK) ...

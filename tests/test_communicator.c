@@ -272,6 +272,80 @@ static void what_makes_no_sense_is_refused_and_leaves_nothing(void **state) {
     fixture_close(&r.f);
 }
 
+static void what_reaches_beyond_a_piece_is_refused(void **state) {
+    (void)state;
+    struct ranks r;
+    open_ranks(&r, orr_sim_open);
+    const uint64_t whole[RANKS] = {16, 16, 16, 16}, shorter[RANKS] = {16, 16, 12, 16};
+    struct orr_collective_call call = call_of(&r, ORR_COLLECTIVE_ALL_REDUCE, NULL);
+    call.count = 4;
+    call.input_bytes = whole;
+    call.output_bytes = shorter;
+    refuses(&r, call, "all_reduce: rank 2's output is a range of 12 bytes of buffer 'out'");
+    call.input_bytes = shorter;
+    refuses(&r, call, "rank 2's input is a range of 12 bytes of buffer 'in', expected 16");
+    call.input_bytes = call.output_bytes = whole;
+    run_call(&r, &call);
+    assert_int_equal(cell(&r, 2, 3), 0 + 100 + 200 + 300 + 4 * 3);
+    assert_int_equal(cell(&r, 2, 4), -1);
+    fixture_close(&r.f);
+}
+
+/* Do two ends share a byte, of which at least one is received? */
+static bool clash(const struct orr_send *a, bool a_received, const struct orr_send *b,
+                  bool b_received) {
+    const struct orr_piece *x = a_received ? &a->to : &a->from;
+    const struct orr_piece *y = b_received ? &b->to : &b->from;
+    return (a_received || b_received) && x->buffer == y->buffer &&
+           x->offset < y->offset + 4 * b->count && y->offset < x->offset + 4 * a->count;
+}
+
+static bool clashes(const struct orr_send *sends, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = i; k < count; k++)
+            for (int ends = 0; ends < 4; ends++)
+                if ((i != k || (ends & 1) != ends >> 1) && sends[i].count > 0 &&
+                    sends[k].count > 0 && clash(&sends[i], ends & 1, &sends[k], ends >> 1))
+                    return true;
+    return false;
+}
+
+static struct orr_send random_send(struct ranks *r, uint64_t *random) {
+    struct orr_send send = {.source = (uint32_t)random_below(random, RANKS),
+                            .target = (uint32_t)random_below(random, RANKS),
+                            .count = random_below(random, 6)};
+    send.from = random_below(random, 2) ? r->in[send.source] : r->out[send.source];
+    send.to = random_below(random, 3) ? r->out[send.target] : r->in[send.target];
+    send.from.offset = 4 * random_below(random, CELLS - 6);
+    send.to.offset = 4 * random_below(random, CELLS - 6);
+    return send;
+}
+
+static void sends_of_a_group_overlap_nothing_that_is_received(void **state) {
+    (void)state;
+    struct ranks r;
+    int refused = 0;
+    uint64_t random = random_seed(7);
+    open_ranks(&r, orr_sim_open);
+    for (int turn = 0; turn < 3000; turn++) {
+        struct orr_send sends[5];
+        uint32_t count = 1 + (uint32_t)random_below(&random, 5);
+        for (uint32_t i = 0; i < count; i++)
+            sends[i] = random_send(&r, &random);
+        bool expected = clashes(sends, count);
+        enum orr_status status = orr_send_receive_enqueue(r.communicator, ORR_DTYPE_I32, sends,
+                                                          count, r.streams, NULL, 0, NULL);
+        if (status != (expected ? ORR_INVALID : ORR_OK))
+            fail_msg("turn %d: %s", turn, fixture_error(&r.f));
+        if (expected)
+            assert_non_null(strstr(fixture_error(&r.f), "receives overlaps what send"));
+        refused += expected;
+    }
+    assert_in_range(refused, 300, 2700);
+    finish(&r);
+    fixture_close(&r.f);
+}
+
 static void without_memory(struct memory_counting *memory, void *context) {
     (void)context;
     struct orr_device_spec specs[2] = {spec_for_tests(), spec_for_tests()};
@@ -299,10 +373,11 @@ static void without_memory(struct memory_counting *memory, void *context) {
                                            .streams = streams,
                                            .inputs = in,
                                            .outputs = out};
-        struct orr_send send = {.target = 1, .count = 4, .from = in[0], .to = out[1]};
+        struct orr_send sends[2] = {{.target = 1, .count = 4, .from = in[0], .to = out[1]},
+                                    {.source = 1, .count = 4, .from = in[1], .to = out[0]}};
         enum orr_status first = orr_communicator_enqueue(pair, &call, NULL);
         enum orr_status second =
-            orr_send_receive_enqueue(pair, ORR_DTYPE_F32, &send, 1, streams, NULL, 0, NULL);
+            orr_send_receive_enqueue(pair, ORR_DTYPE_F32, sends, 2, streams, NULL, 0, NULL);
         assert_true(first == ORR_OK || first == ORR_NO_MEMORY);
         assert_true(second == ORR_OK || second == ORR_NO_MEMORY);
     }
@@ -415,6 +490,8 @@ int main(void) {
         cmocka_unit_test(no_sends_are_nothing),
         cmocka_unit_test(a_captured_group_keeps_counts_and_sends),
         cmocka_unit_test(what_makes_no_sense_is_refused_and_leaves_nothing),
+        cmocka_unit_test(what_reaches_beyond_a_piece_is_refused),
+        cmocka_unit_test(sends_of_a_group_overlap_nothing_that_is_received),
         cmocka_unit_test(running_out_of_memory_anywhere_leaks_nothing),
         cmocka_unit_test(equal_pieces_put_the_closed_forms_on_the_wire),
         cmocka_unit_test(uneven_pieces_load_the_busiest_link),
