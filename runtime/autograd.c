@@ -1,15 +1,6 @@
-/* Recording and playing tapes.
- *
- *     variables: watched tensors, and results of nodes, by number
- *     nodes, in the order of the calls:    matmul(v0, -) -> v1    add(v1, v2) -> v3 ...
- *
- *     playing: seeds -> gradients by variable; nodes backwards: gradients of the results -> rule ->
- *     added to those of the operands; last, what is wanted
- *
- * A host may be blocked in the middle (ORR_BLOCKED) and repeat its call. So playing is a row of
- * steps (a seed, a node, a wanted gradient) that the tape remembers, and within a step it remembers
- * the results of operators: the rule runs again and gets what was already made. What a step changes
- * it changes at its end. */
+/* Recording tapes. A host has a stack of those that record, of which one sees its operators: the
+ * last one begun, but for those begun outside of a gradient that is being played (struct orr__host:
+ * `depth`). */
 #include "runtime/autograd.h"
 
 #include <assert.h>
@@ -17,52 +8,22 @@
 
 #include "runtime/autograd_internal.h"
 
-enum { NODES_MAX = 1 << 20, RESULTS_MAX = 256 };
-
-/* A gradient that a step adds; it takes effect with the step's end. */
-struct addition {
-    uint32_t variable;
-    struct orr_tensor *sum; /* borrowed from `results` */
-};
-
-struct walk {
-    bool open;
-    uint32_t *asked; /* variables of the seeds, then of what is wanted: a repeated call has these */
-    int seed_count, wanted_count;
-    int seeds_done, wanted_done;
-    size_t nodes_left;
-    struct orr_tensor **grads;   /* by variable, one reference each */
-    bool *needed;                /* by variable: something wanted depends on it */
-    bool *kept;                  /* by variable: is wanted itself */
-    struct orr_tensor **results; /* of the step's operators, one reference each */
-    size_t result_count, result_capacity, result_next;
-};
-
-struct orr_gradient_tape {
-    struct orr_runtime *runtime;
-    struct orr_gradient_tape *previous, *next; /* of the runtime */
-    uint64_t id;
-    uint32_t host;
-    bool recording, paused, persists, used;
-    struct orr__node *nodes;
-    size_t node_count, node_capacity;
-    uint32_t variable_count;
-    struct orr__traced *spare; /* of the node that orr__tape_reserve made room for */
-    struct walk walk;
-};
+enum { NODES_MAX = 1 << 20 };
 
 /* --- recording --- */
 
+/* The current host's tape that records. */
 static struct orr_gradient_tape *tape_of_host(const struct orr_runtime *runtime) {
-    struct orr_gradient_tape *tape = runtime->tapes;
-    while (tape && !(tape->host == runtime->host && tape->recording)) {
-        tape = tape->next;
+    const struct orr__host *host = &runtime->hosts[runtime->host];
+    struct orr_gradient_tape *tape = host->tape;
+    while (tape && tape->depth > host->depth) {
+        tape = tape->below; /* of a gradient that is blocked */
     }
-    return tape;
+    return tape && tape->depth == host->depth ? tape : NULL;
 }
 
 static bool follows(const struct orr_gradient_tape *tape, const struct orr_tensor *tensor) {
-    return tensor->tape == tape->id;
+    return orr__variables_find(&tape->variables, tensor) != NULL;
 }
 
 static bool follows_any(const struct orr_gradient_tape *tape, struct orr_tensor *const *tensors,
@@ -82,12 +43,6 @@ static struct orr_gradient_tape *recorder(const struct orr_runtime *runtime,
     return tape && !tape->paused && follows_any(tape, inputs, count) ? tape : NULL;
 }
 
-static uint32_t new_variable(struct orr_gradient_tape *tape, struct orr_tensor *tensor) {
-    tensor->tape = tape->id;
-    tensor->variable = tape->variable_count++;
-    return tensor->variable;
-}
-
 enum orr_status orr__tape_reserve(struct orr_runtime *runtime, struct orr_tensor *const *inputs,
                                   int input_count) {
     struct orr_gradient_tape *tape = recorder(runtime, inputs, input_count);
@@ -99,7 +54,8 @@ enum orr_status orr__tape_reserve(struct orr_runtime *runtime, struct orr_tensor
                                    (size_t)(input_count + ORR_OUTPUTS_MAX) * sizeof *tape->spare);
     if (!tape->spare ||
         orr_memory_grow(runtime->memory, &tape->nodes, &tape->node_capacity, tape->node_count + 1,
-                        sizeof *tape->nodes, NODES_MAX) != ORR_OK) {
+                        sizeof *tape->nodes, NODES_MAX) != ORR_OK ||
+        orr__variables_reserve(&tape->variables, runtime->memory, ORR_OUTPUTS_MAX) != ORR_OK) {
         return orr__runtime_no_memory(runtime);
     }
     return ORR_OK;
@@ -114,18 +70,42 @@ static uint32_t kept_values(const struct orr__node *node) {
     return keeps;
 }
 
-static void trace(struct orr__traced *traced, struct orr_tensor *tensor, bool tracked, bool keep) {
-    *traced = (struct orr__traced){.tracked = tracked,
-                                   .variable = tracked ? tensor->variable : 0,
+static void trace(const struct orr_gradient_tape *tape, struct orr__traced *traced,
+                  struct orr_tensor *tensor, bool keep) {
+    const struct orr__variable *variable = orr__variables_find(&tape->variables, tensor);
+    *traced = (struct orr__traced){.tracked = variable != NULL,
+                                   .leaf = variable && variable->leaf,
+                                   .variable = variable ? variable->number : 0,
                                    .kept = keep ? orr_tensor_retain(tensor) : NULL,
                                    .info = tensor->info,
                                    .layout = tensor->layout};
 }
 
+static const struct orr__storage *base_of(const struct orr__storage *storage) {
+    return storage && storage->base ? storage->base : storage;
+}
+
+/* Has the result the memory of a watched operand? */
+static bool aliases_leaf(const struct orr__stage *stage, const struct orr__node *node) {
+    const struct orr_tensor *from = stage->inputs[0], *to = stage->outputs[0];
+    bool aliases = stage->op ? stage->op->class == ORR_OPERATOR_ALIAS
+                             : to->storage && base_of(to->storage) == base_of(from->storage);
+    return aliases && node->traced[0].leaf;
+}
+
+static bool makes_floats(const struct orr__stage *stage, int outputs) {
+    for (int i = 0; i < outputs; i++) {
+        if (orr_dtype_is_float(stage->outputs[i]->info.dtype)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stage) {
     struct orr_gradient_tape *tape = recorder(runtime, stage->inputs, stage->input_count);
     int outputs = stage->op ? stage->op->outputs : 1;
-    if (!tape || !orr_dtype_is_float(stage->outputs[0]->info.dtype)) {
+    if (!tape || !makes_floats(stage, outputs)) {
         return;
     }
     assert(tape->spare && tape->node_count < tape->node_capacity);
@@ -142,11 +122,12 @@ void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stag
     }
     uint32_t keeps = kept_values(node);
     for (int i = 0; i < node->input_count; i++) {
-        trace(&node->traced[i], stage->inputs[i], node->traced[i].tracked, keeps >> i & 1u);
+        trace(tape, &node->traced[i], stage->inputs[i], keeps >> i & 1u);
     }
+    bool leaf = aliases_leaf(stage, node);
     for (int i = 0; i < outputs; i++) {
-        (void)new_variable(tape, stage->outputs[i]);
-        trace(&node->traced[node->input_count + i], stage->outputs[i], true,
+        (void)orr__variables_add(&tape->variables, stage->outputs[i], leaf);
+        trace(tape, &node->traced[node->input_count + i], stage->outputs[i],
               keeps / ORR__KEEP_RESULT >> i & 1u);
     }
 }
@@ -176,101 +157,132 @@ enum orr_status orr_gradient_tape_begin(struct orr_runtime *runtime,
     if (!tape) {
         return orr__runtime_no_memory(runtime);
     }
+    struct orr__host *host = &runtime->hosts[runtime->host];
     *tape = (struct orr_gradient_tape){.runtime = runtime,
                                        .next = runtime->tapes,
-                                       .id = ++runtime->tape_count,
+                                       .below = host->tape,
                                        .host = runtime->host,
+                                       .depth = host->depth,
                                        .recording = true};
     if (tape->next) {
         tape->next->previous = tape;
     }
     runtime->tapes = tape;
+    host->tape = tape;
     *out_tape = tape;
     return ORR_OK;
+}
+
+void orr__tape_stop(struct orr_gradient_tape *tape) {
+    if (!tape->recording) {
+        return;
+    }
+    struct orr_gradient_tape **at = &tape->runtime->hosts[tape->host].tape;
+    while (*at != tape) {
+        at = &(*at)->below;
+    }
+    *at = tape->below;
+    tape->below = NULL;
+    tape->recording = false;
+    orr_memory_free(tape->runtime->memory, tape->spare);
+    tape->spare = NULL;
+}
+
+void orr_gradient_tape_stop(struct orr_gradient_tape *tape) {
+    orr__tape_stop(tape);
 }
 
 enum orr_status orr_gradient_tape_watch(struct orr_gradient_tape *tape, struct orr_tensor *tensor) {
     struct orr_runtime *runtime = tape->runtime;
     orr_error_clear(&runtime->error);
     if (!tape->recording) {
-        return orr__runtime_fail(runtime, ORR_INVALID, "the tape has been played");
+        return orr__runtime_fail(runtime, ORR_INVALID,
+                                 tape->used ? "the tape has been played"
+                                            : "the tape has been stopped");
     }
     if (!orr_dtype_is_float(tensor->info.dtype)) {
         return orr__runtime_fail(runtime, ORR_INVALID, "a tensor of %s has no gradient",
                                  orr_dtype_name(tensor->info.dtype));
     }
-    for (const struct orr_gradient_tape *other = runtime->tapes; other; other = other->next) {
-        if (other != tape && (other->recording || other->walk.open) && follows(other, tensor)) {
-            return orr__runtime_fail(runtime, ORR_INVALID,
-                                     "another host's tape follows the tensor already");
-        }
+    if (follows(tape, tensor)) {
+        return ORR_OK;
     }
-    if (!follows(tape, tensor)) {
-        (void)new_variable(tape, tensor);
+    if (orr__variables_reserve(&tape->variables, runtime->memory, 1) != ORR_OK) {
+        return orr__runtime_no_memory(runtime);
     }
+    (void)orr__variables_add(&tape->variables, tensor, true);
     return ORR_OK;
 }
 
 void orr_gradient_tape_pause(struct orr_gradient_tape *tape, bool paused) {
-    tape->paused = paused;
+    tape->paused += paused ? 1 : -1;
+    assert(tape->paused >= 0);
 }
 
 void orr_gradient_tape_persist(struct orr_gradient_tape *tape) {
     tape->persists = true;
 }
 
-static uint64_t tensor_bytes(const struct orr_tensor *tensor) {
-    uint64_t bytes = 0;
-    for (uint32_t rank = 0; rank < tensor->layout.mesh->size; rank++) {
-        struct orr_shape piece = orr_layout_local(&tensor->layout, &tensor->info.shape, rank, NULL);
-        bytes += (uint64_t)orr_shape_count(&piece) * orr_dtype_size(tensor->info.dtype);
-    }
-    return bytes;
+/* --- what it keeps --- */
+
+enum { ANY_DEVICE = -1 };
+
+/* Marks memory as seen in this count; false if it has been. */
+static bool first_seen(uint64_t *mark, uint64_t count) {
+    bool first = *mark != count;
+    *mark = count;
+    return first;
 }
 
-uint64_t orr_gradient_tape_bytes(const struct orr_gradient_tape *tape) {
+/* Bytes of a tensor's pieces that this count has not seen. */
+static uint64_t unseen_bytes(struct orr_tensor *tensor, uint64_t count, int64_t device) {
+    const struct orr_layout *layout = &tensor->layout;
+    bool unborn = !tensor->storage && first_seen(&tensor->mark, count);
     uint64_t bytes = 0;
-    for (size_t i = 0; i < tape->node_count; i++) {
-        const struct orr__node *node = &tape->nodes[i];
-        for (int k = 0; node->traced && k < node->input_count + node->output_count; k++) {
-            bytes += node->traced[k].kept ? tensor_bytes(node->traced[k].kept) : 0;
+    for (uint32_t rank = 0; rank < layout->mesh->size; rank++) {
+        bool first = tensor->storage
+                         ? first_seen(&orr__storage_blob(tensor->storage, rank)->mark, count)
+                         : unborn;
+        if (first && (device == ANY_DEVICE || layout->mesh->devices[rank] == device)) {
+            struct orr_shape piece = orr_layout_local(layout, &tensor->info.shape, rank, NULL);
+            bytes += (uint64_t)orr_shape_count(&piece) * orr_dtype_size(tensor->info.dtype);
         }
     }
     return bytes;
 }
 
-/* Lets go of what a node keeps. */
-static void drop_kept(struct orr__node *node) {
+static uint64_t count_bytes(const struct orr_gradient_tape *tape, int64_t device) {
+    uint64_t bytes = 0, count = ++tape->runtime->mark_count;
+    for (int leaves = 1; leaves >= 0; leaves--) { /* first, so that what aliases them is seen */
+        for (size_t i = 0; i < tape->node_count; i++) {
+            const struct orr__node *node = &tape->nodes[i];
+            for (int k = 0; k < node->input_count + node->output_count; k++) {
+                const struct orr__traced *traced = &node->traced[k];
+                if (traced->kept && traced->leaf == leaves) {
+                    uint64_t unseen = unseen_bytes(traced->kept, count, device);
+                    bytes += leaves ? 0 : unseen;
+                }
+            }
+        }
+    }
+    return bytes;
+}
+
+uint64_t orr_gradient_tape_bytes(const struct orr_gradient_tape *tape) {
+    return count_bytes(tape, ANY_DEVICE);
+}
+
+uint64_t orr_gradient_tape_bytes_on(const struct orr_gradient_tape *tape, uint32_t device) {
+    return count_bytes(tape, device);
+}
+
+void orr__node_drop(struct orr__node *node) {
     for (int i = 0; i < node->input_count + node->output_count; i++) {
         if (node->traced[i].kept) {
             orr__tensor_release(node->traced[i].kept);
             node->traced[i].kept = NULL;
         }
     }
-}
-
-static void drop_results(struct walk *walk) {
-    for (size_t i = 0; i < walk->result_count; i++) {
-        orr__tensor_release(walk->results[i]);
-    }
-    walk->result_count = walk->result_next = 0;
-}
-
-static void close_walk(struct orr_gradient_tape *tape) {
-    struct walk *walk = &tape->walk;
-    const struct orr_memory *memory = tape->runtime->memory;
-    drop_results(walk);
-    for (uint32_t i = 0; walk->grads && i < tape->variable_count; i++) {
-        if (walk->grads[i]) {
-            orr__tensor_release(walk->grads[i]);
-        }
-    }
-    orr_memory_free(memory, walk->asked);
-    orr_memory_free(memory, walk->grads);
-    orr_memory_free(memory, walk->needed);
-    orr_memory_free(memory, walk->kept);
-    orr_memory_free(memory, walk->results);
-    *walk = (struct walk){0};
 }
 
 static void free_arrays(struct orr_gradient_tape *tape) {
@@ -280,6 +292,7 @@ static void free_arrays(struct orr_gradient_tape *tape) {
     }
     orr_memory_free(memory, tape->nodes);
     orr_memory_free(memory, tape->spare);
+    orr_memory_free(memory, tape->variables.slots);
 }
 
 void orr_gradient_tape_destroy(struct orr_gradient_tape **tape) {
@@ -288,9 +301,10 @@ void orr_gradient_tape_destroy(struct orr_gradient_tape **tape) {
         return;
     }
     *tape = NULL;
-    close_walk(gone);
+    orr__tape_stop(gone);
+    orr__walk_close(gone);
     for (size_t i = 0; i < gone->node_count; i++) {
-        drop_kept(&gone->nodes[i]);
+        orr__node_drop(&gone->nodes[i]);
     }
     *(gone->previous ? &gone->previous->next : &gone->runtime->tapes) = gone->next;
     if (gone->next) {
@@ -305,529 +319,8 @@ void orr__tapes_destroy(struct orr_runtime *runtime) {
     while (runtime->tapes) {
         struct orr_gradient_tape *tape = runtime->tapes;
         runtime->tapes = tape->next;
-        orr_memory_free(runtime->memory, tape->walk.asked);
-        orr_memory_free(runtime->memory, tape->walk.grads);
-        orr_memory_free(runtime->memory, tape->walk.needed);
-        orr_memory_free(runtime->memory, tape->walk.kept);
-        orr_memory_free(runtime->memory, tape->walk.results);
+        orr__walk_free(tape);
         free_arrays(tape);
         orr_memory_free(runtime->memory, tape);
     }
-}
-
-/* --- operators while a tape is played --- */
-
-/* Results made before a block are handed out again, in the same order. */
-static bool recall(struct walk *walk, struct orr_tensor **out, int count) {
-    if (walk->result_next + (size_t)count > walk->result_count) {
-        assert(walk->result_next == walk->result_count);
-        return false;
-    }
-    for (int i = 0; i < count; i++) {
-        out[i] = walk->results[walk->result_next++];
-    }
-    return true;
-}
-
-static bool reserve_results(struct orr__backward *b) {
-    struct orr_runtime *runtime = b->tape->runtime;
-    struct walk *walk = &b->tape->walk;
-    if (orr_memory_grow(runtime->memory, &walk->results, &walk->result_capacity,
-                        walk->result_count + ORR_OUTPUTS_MAX, sizeof(struct orr_tensor *),
-                        RESULTS_MAX) != ORR_OK) {
-        b->status = orr__runtime_no_memory(runtime);
-    }
-    return b->status == ORR_OK;
-}
-
-static void remember(struct walk *walk, struct orr_tensor *const *results, int count) {
-    for (int i = 0; i < count; i++) {
-        walk->results[walk->result_count++] = results[i];
-    }
-    walk->result_next = walk->result_count;
-}
-
-struct orr_tensor *orr__back_apply(struct orr__backward *b, const struct orr_operator *op,
-                                   struct orr_tensor *const *inputs, int input_count,
-                                   const struct orr_attributes *attributes,
-                                   const struct orr_layout *layout,
-                                   struct orr_tensor **out_outputs) {
-    struct orr_tensor *results[ORR_OUTPUTS_MAX] = {NULL};
-    if (b->status != ORR_OK) {
-        return NULL;
-    }
-    if (!recall(&b->tape->walk, results, op->outputs) && reserve_results(b)) {
-        b->status = orr_tensor_apply(b->tape->runtime, op, inputs, input_count, attributes, layout,
-                                     results);
-        if (b->status == ORR_OK) {
-            remember(&b->tape->walk, results, op->outputs);
-        }
-    }
-    for (int i = 0; out_outputs && i < op->outputs; i++) {
-        out_outputs[i] = results[i];
-    }
-    return results[0];
-}
-
-static struct orr_tensor *redistribute(struct orr__backward *b, struct orr_tensor *tensor,
-                                       const struct orr_layout *layout) {
-    struct orr_tensor *out = NULL;
-    if (b->status != ORR_OK || orr_layout_equal(&tensor->layout, layout)) {
-        return b->status == ORR_OK ? tensor : NULL;
-    }
-    if (!recall(&b->tape->walk, &out, 1) && reserve_results(b)) {
-        b->status = orr_tensor_redistribute(tensor, layout, &out);
-        if (b->status == ORR_OK) {
-            remember(&b->tape->walk, &out, 1);
-        }
-    }
-    assert(!out || orr_layout_equal(&out->layout, layout));
-    return out;
-}
-
-/* Where the gradient of a tensor belongs: see the table in autograd.h. `partial`: P(sum) along an
- * axis where the tensor is R may stay. */
-static struct orr_tensor *bring(struct orr__backward *b, struct orr_tensor *grad,
-                                const struct orr_layout *tensor, bool partial) {
-    if (b->status != ORR_OK) {
-        return NULL;
-    }
-    struct orr_layout layout = *tensor;
-    if (layout.mesh != grad->layout.mesh) {
-        b->status = orr__runtime_fail(b->tape->runtime, ORR_UNSUPPORTED,
-                                      "a gradient is on another mesh than its tensor");
-        return NULL;
-    }
-    for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
-        struct orr_placement *to = &layout.axes[axis], from = grad->layout.axes[axis];
-        bool keeps = partial && to->kind == ORR_REPLICATE && from.kind == ORR_PARTIAL &&
-                     from.reduction == ORR_SUM;
-        if (to->kind == ORR_PARTIAL && to->reduction != ORR_SUM) {
-            b->status = orr__runtime_fail(b->tape->runtime, ORR_UNSUPPORTED,
-                                          "the gradient of a partial tensor that is no sum");
-            return NULL;
-        }
-        if (keeps) {
-            *to = from;
-        } else if (to->kind == ORR_PARTIAL) {
-            *to = (struct orr_placement){.kind = ORR_REPLICATE};
-        }
-    }
-    return redistribute(b, grad, &layout);
-}
-
-/* The sum of two gradients of one tensor: partial where both are. */
-static struct orr_tensor *add_up(struct orr__backward *b, struct orr_tensor *x,
-                                 struct orr_tensor *y) {
-    struct orr_layout layout = x->layout;
-    for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
-        if (x->layout.axes[axis].kind != y->layout.axes[axis].kind) {
-            layout.axes[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
-        }
-    }
-    struct orr_tensor *inputs[2];
-    inputs[0] = redistribute(b, x, &layout); /* in this order: each makes a collective */
-    inputs[1] = redistribute(b, y, &layout);
-    const struct orr_operator *add = orr_operator_find("add");
-    struct orr_attributes attributes;
-    orr_operator_defaults(add, &attributes);
-    return orr__back_apply(b, add, inputs, 2, &attributes, NULL, NULL);
-}
-
-/* --- steps --- */
-
-/* What is added to a variable so far, with this step's additions. */
-static struct orr_tensor *current(const struct walk *walk, const struct addition *additions,
-                                  int count, uint32_t variable) {
-    for (int i = count - 1; i >= 0; i--) {
-        if (additions[i].variable == variable) {
-            return additions[i].sum;
-        }
-    }
-    return walk->grads[variable];
-}
-
-/* Adds a gradient to a variable's, in the tensor's layout, at the end of the step. */
-static void add_gradient(struct orr__backward *b, const struct orr__traced *traced,
-                         struct orr_tensor *grad, struct addition *additions, int *count) {
-    struct orr_tensor *term = bring(b, grad, &traced->layout, true);
-    struct orr_tensor *before = current(&b->tape->walk, additions, *count, traced->variable);
-    if (b->status == ORR_OK && before) {
-        term = add_up(b, before, term);
-    }
-    if (b->status == ORR_OK) {
-        additions[(*count)++] = (struct addition){traced->variable, term};
-    }
-}
-
-static void set_gradient(struct walk *walk, uint32_t variable, struct orr_tensor *grad) {
-    struct orr_tensor *old = walk->grads[variable];
-    walk->grads[variable] = grad ? orr_tensor_retain(grad) : NULL;
-    if (old) {
-        orr__tensor_release(old);
-    }
-}
-
-/* Ends a step: its additions take effect, unless it failed or is to be repeated. */
-static enum orr_status end_step(struct orr__backward *b, const struct addition *additions,
-                                int count) {
-    struct walk *walk = &b->tape->walk;
-    if (b->status == ORR_BLOCKED) {
-        walk->result_next = 0;
-        return ORR_BLOCKED;
-    }
-    for (int i = 0; b->status == ORR_OK && i < count; i++) {
-        set_gradient(walk, additions[i].variable, additions[i].sum);
-    }
-    drop_results(walk);
-    return b->status;
-}
-
-/* A tensor filled with a value, where a gradient of `like` belongs. */
-static struct orr_tensor *filled(struct orr__backward *b, double value,
-                                 const struct orr_tensor *like) {
-    const struct orr_operator *op = orr_operator_find("full");
-    struct orr_attributes attributes;
-    struct orr_layout layout = like->layout;
-    orr_operator_defaults(op, &attributes);
-    attributes.values[orr_operator_attribute(op, "shape")].shape = like->info.shape;
-    attributes.values[orr_operator_attribute(op, "dtype")].integer = like->info.dtype;
-    attributes.values[orr_operator_attribute(op, "value")].real = value;
-    for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
-        if (layout.axes[axis].kind == ORR_PARTIAL) {
-            layout.axes[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
-        }
-    }
-    return orr__back_apply(b, op, NULL, 0, &attributes, &layout, NULL);
-}
-
-static enum orr_status step_seed(struct orr_gradient_tape *tape,
-                                 const struct orr_gradient_seed *seed) {
-    struct orr__backward b = {.tape = tape};
-    struct addition additions[1];
-    int count = 0;
-    struct orr__traced traced = {.variable = seed->tensor->variable,
-                                 .layout = seed->tensor->layout};
-    double value = seed->value == 0 ? 1 : seed->value;
-    struct orr_tensor *grad = seed->gradient ? seed->gradient : filled(&b, value, seed->tensor);
-    add_gradient(&b, &traced, grad, additions, &count);
-    return end_step(&b, additions, count);
-}
-
-/* Gradients of a node's results, as its rule takes them; false if there are none. */
-static bool take_gradients(struct orr__backward *b) {
-    const struct orr__node *node = b->node;
-    bool partial = !node->op || (node->rule && node->rule->linear), any = false;
-    for (int i = 0; i < node->output_count; i++) {
-        const struct orr__traced *traced = &node->traced[node->input_count + i];
-        struct orr_tensor *grad = b->tape->walk.grads[traced->variable];
-        b->grads[i] = grad ? bring(b, grad, &traced->layout, partial) : NULL;
-        any = any || grad;
-    }
-    return any;
-}
-
-static bool wants_any(struct orr__backward *b) {
-    bool any = false;
-    for (int i = 0; i < b->node->input_count; i++) {
-        const struct orr__traced *traced = &b->node->traced[i];
-        b->wanted[i] = traced->tracked && b->tape->walk.needed[traced->variable];
-        any = any || b->wanted[i];
-    }
-    return any;
-}
-
-static void apply_rule(struct orr__backward *b) {
-    if (b->status != ORR_OK) {
-        return;
-    }
-    if (!b->node->op) {
-        b->out[0] = b->grads[0];
-    } else if (b->node->rule) {
-        b->node->rule->apply(b);
-    } else {
-        b->status = orr__runtime_fail(b->tape->runtime, ORR_UNSUPPORTED,
-                                      "there is no gradient of '%s'", b->node->op->name);
-    }
-}
-
-/* The node's part is done: what only it needed can go. */
-static void leave_node(struct orr_gradient_tape *tape, struct orr__node *node) {
-    for (int i = 0; i < node->output_count; i++) {
-        uint32_t variable = node->traced[node->input_count + i].variable;
-        if (!tape->walk.kept[variable]) {
-            set_gradient(&tape->walk, variable, NULL);
-        }
-    }
-    if (!tape->persists) {
-        drop_kept(node);
-    }
-}
-
-static enum orr_status step_node(struct orr_gradient_tape *tape, struct orr__node *node) {
-    struct orr__backward b = {.tape = tape, .node = node};
-    struct addition additions[ORR_INPUTS_MAX];
-    int count = 0;
-    if (wants_any(&b) && take_gradients(&b)) {
-        apply_rule(&b);
-        for (int i = 0; i < node->input_count; i++) {
-            if (b.wanted[i] && b.status == ORR_OK) {
-                add_gradient(&b, &node->traced[i], b.out[i], additions, &count);
-            }
-        }
-    }
-    enum orr_status status = end_step(&b, additions, count);
-    if (status == ORR_OK) {
-        leave_node(tape, node);
-    }
-    return status;
-}
-
-static enum orr_status step_wanted(struct orr_gradient_tape *tape,
-                                   const struct orr_tensor *wanted) {
-    struct orr__backward b = {.tape = tape};
-    struct addition additions[1];
-    int count = 0;
-    if (!tape->walk.grads[wanted->variable]) {
-        struct orr_tensor *zeros = filled(&b, 0, wanted);
-        additions[count++] = (struct addition){wanted->variable, zeros};
-    }
-    return end_step(&b, additions, count);
-}
-
-/* --- playing --- */
-
-static void mark_needed(struct orr_gradient_tape *tape) {
-    bool *needed = tape->walk.needed;
-    for (size_t i = 0; i < tape->node_count; i++) {
-        const struct orr__node *node = &tape->nodes[i];
-        bool any = false;
-        for (int k = 0; k < node->input_count; k++) {
-            any = any || (node->traced[k].tracked && needed[node->traced[k].variable]);
-        }
-        for (int k = 0; any && k < node->output_count; k++) {
-            needed[node->traced[node->input_count + k].variable] = true;
-        }
-    }
-}
-
-static enum orr_status open_walk(struct orr_gradient_tape *tape,
-                                 const struct orr_gradient_seed *seeds, int seed_count,
-                                 struct orr_tensor *const *wanted, int wanted_count) {
-    const struct orr_memory *memory = tape->runtime->memory;
-    struct walk *walk = &tape->walk;
-    size_t count = (size_t)tape->variable_count + 1;
-    walk->asked = orr_memory_alloc(memory, ((size_t)seed_count + (size_t)wanted_count + 1) *
-                                               sizeof *walk->asked);
-    walk->grads = orr_memory_alloc(memory, count * sizeof(struct orr_tensor *));
-    walk->needed = orr_memory_alloc(memory, count * sizeof *walk->needed);
-    walk->kept = orr_memory_alloc(memory, count * sizeof *walk->kept);
-    if (!walk->asked || !walk->grads || !walk->needed || !walk->kept) {
-        return orr__runtime_no_memory(tape->runtime);
-    }
-    for (int i = 0; i < seed_count; i++) {
-        walk->asked[i] = seeds[i].tensor->variable;
-    }
-    for (int i = 0; i < wanted_count; i++) {
-        walk->asked[seed_count + i] = wanted[i]->variable;
-        walk->needed[wanted[i]->variable] = walk->kept[wanted[i]->variable] = true;
-    }
-    mark_needed(tape);
-    walk->seed_count = seed_count;
-    walk->wanted_count = wanted_count;
-    walk->nodes_left = tape->node_count;
-    walk->open = true;
-    return ORR_OK;
-}
-
-/* Goes on with the walk until it is done, blocked or has failed. */
-static enum orr_status walk_on(struct orr_gradient_tape *tape,
-                               const struct orr_gradient_seed *seeds, int seed_count,
-                               struct orr_tensor *const *wanted, int wanted_count) {
-    struct walk *walk = &tape->walk;
-    enum orr_status status = ORR_OK;
-    while (status == ORR_OK && walk->seeds_done < seed_count) {
-        status = step_seed(tape, &seeds[walk->seeds_done]);
-        walk->seeds_done += status == ORR_OK;
-    }
-    while (status == ORR_OK && walk->nodes_left > 0) {
-        status = step_node(tape, &tape->nodes[walk->nodes_left - 1]);
-        walk->nodes_left -= status == ORR_OK;
-    }
-    while (status == ORR_OK && walk->wanted_done < wanted_count) {
-        status = step_wanted(tape, wanted[walk->wanted_done]);
-        walk->wanted_done += status == ORR_OK;
-    }
-    return status;
-}
-
-/* The same, unseen by a tape that this host records meanwhile. */
-static enum orr_status play(struct orr_gradient_tape *tape, const struct orr_gradient_seed *seeds,
-                            int seed_count, struct orr_tensor *const *wanted, int wanted_count) {
-    struct orr_gradient_tape *other = tape_of_host(tape->runtime);
-    bool paused = other && other->paused;
-    if (other) {
-        other->paused = true;
-    }
-    enum orr_status status = walk_on(tape, seeds, seed_count, wanted, wanted_count);
-    if (other) {
-        other->paused = paused;
-    }
-    return status;
-}
-
-static enum orr_status check_seed(struct orr_gradient_tape *tape,
-                                  const struct orr_gradient_seed *seed) {
-    const struct orr_tensor *gradient = seed->gradient;
-    if (!follows(tape, seed->tensor)) {
-        return orr__runtime_fail(tape->runtime, ORR_INVALID,
-                                 "the tensor to start from depends on nothing that the tape "
-                                 "watches");
-    }
-    if (gradient && (gradient->info.dtype != seed->tensor->info.dtype ||
-                     !orr_shape_equal(&gradient->info.shape, &seed->tensor->info.shape))) {
-        char is[ORR_SHAPE_TEXT_MAX], wants[ORR_SHAPE_TEXT_MAX];
-        return orr__runtime_fail(
-            tape->runtime, ORR_INVALID, "a seed of shape %s %s for a tensor of shape %s %s",
-            orr_shape_text(&gradient->info.shape, is), orr_dtype_name(gradient->info.dtype),
-            orr_shape_text(&seed->tensor->info.shape, wants),
-            orr_dtype_name(seed->tensor->info.dtype));
-    }
-    return ORR_OK;
-}
-
-/* Is this the call that was blocked? */
-static bool repeats(const struct orr_gradient_tape *tape, const struct orr_gradient_seed *seeds,
-                    int seed_count, struct orr_tensor *const *wanted, int wanted_count) {
-    const struct walk *walk = &tape->walk;
-    bool same = seed_count == walk->seed_count && wanted_count == walk->wanted_count;
-    for (int i = 0; same && i < seed_count; i++) {
-        same = follows(tape, seeds[i].tensor) && seeds[i].tensor->variable == walk->asked[i];
-    }
-    for (int i = 0; same && i < wanted_count; i++) {
-        same = follows(tape, wanted[i]) && wanted[i]->variable == walk->asked[seed_count + i];
-    }
-    return same;
-}
-
-static enum orr_status check_call(struct orr_gradient_tape *tape,
-                                  const struct orr_gradient_seed *seeds, int seed_count,
-                                  struct orr_tensor *const *wanted, int wanted_count) {
-    if (tape->used) {
-        return orr__runtime_fail(tape->runtime, ORR_INVALID,
-                                 "the tape is used up; one that persists can be played again");
-    }
-    for (int i = 0; i < seed_count; i++) {
-        enum orr_status status = check_seed(tape, &seeds[i]);
-        if (status != ORR_OK) {
-            return status;
-        }
-    }
-    for (int i = 0; i < wanted_count; i++) {
-        if (!follows(tape, wanted[i])) {
-            return orr__runtime_fail(tape->runtime, ORR_INVALID,
-                                     "wanted tensor %d is not one that the tape follows: watch it "
-                                     "before it is used",
-                                     i + 1);
-        }
-    }
-    return ORR_OK;
-}
-
-enum orr_status orr_gradient_from(struct orr_gradient_tape *tape,
-                                  const struct orr_gradient_seed *seeds, int seed_count,
-                                  struct orr_tensor *const *wanted, int wanted_count,
-                                  struct orr_tensor **out_gradients) {
-    for (int i = 0; i < wanted_count; i++) {
-        out_gradients[i] = NULL;
-    }
-    struct walk *walk = &tape->walk;
-    enum orr_status status = ORR_OK;
-    orr_error_clear(&tape->runtime->error);
-    if (!walk->open) {
-        status = check_call(tape, seeds, seed_count, wanted, wanted_count);
-        if (status != ORR_OK) {
-            return status;
-        }
-        tape->recording = false;
-        tape->used = !tape->persists;
-        status = open_walk(tape, seeds, seed_count, wanted, wanted_count);
-    } else if (!repeats(tape, seeds, seed_count, wanted, wanted_count)) {
-        return orr__runtime_fail(tape->runtime, ORR_INVALID,
-                                 "another gradient of this tape was blocked; repeat that call");
-    }
-    if (status == ORR_OK) {
-        status = play(tape, seeds, seed_count, wanted, wanted_count);
-    }
-    if (status == ORR_BLOCKED) {
-        return status;
-    }
-    for (int i = 0; status == ORR_OK && i < wanted_count; i++) {
-        out_gradients[i] = orr_tensor_retain(walk->grads[wanted[i]->variable]);
-    }
-    close_walk(tape);
-    return status;
-}
-
-enum orr_status orr_gradient(struct orr_gradient_tape *tape, struct orr_tensor *loss,
-                             struct orr_tensor *const *wanted, int wanted_count,
-                             struct orr_tensor **out_gradients) {
-    struct orr_gradient_seed seed = {.tensor = loss};
-    if (orr_shape_count(&loss->info.shape) != 1) {
-        char shape[ORR_SHAPE_TEXT_MAX];
-        for (int i = 0; i < wanted_count; i++) {
-            out_gradients[i] = NULL;
-        }
-        return orr__runtime_fail(tape->runtime, ORR_INVALID,
-                                 "the loss has shape %s, expected one element; give other tensors "
-                                 "a gradient to start from",
-                                 orr_shape_text(&loss->info.shape, shape));
-    }
-    return orr_gradient_from(tape, &seed, 1, wanted, wanted_count, out_gradients);
-}
-
-/* --- sums over several passes --- */
-
-/* A handle of the tensor without the partial axes that the other one does not have. */
-static enum orr_status match(struct orr_tensor *tensor, const struct orr_layout *other,
-                             struct orr_tensor **out) {
-    struct orr_layout layout = tensor->layout;
-    for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
-        if (layout.axes[axis].kind == ORR_PARTIAL && other->axes[axis].kind != ORR_PARTIAL) {
-            layout.axes[axis] = other->axes[axis];
-        }
-    }
-    return orr_tensor_redistribute(tensor, &layout, out);
-}
-
-enum orr_status orr_gradient_accumulate(struct orr_tensor **sum, struct orr_tensor *gradient) {
-    if (!*sum) {
-        *sum = orr_tensor_retain(gradient);
-        return ORR_OK;
-    }
-    const struct orr_operator *add = orr_operator_find("add");
-    struct orr_attributes attributes;
-    struct orr_tensor *terms[2] = {NULL, NULL}, *total = NULL;
-    orr_operator_defaults(add, &attributes);
-    if ((*sum)->layout.mesh != gradient->layout.mesh) {
-        return orr__runtime_fail(gradient->runtime, ORR_INVALID,
-                                 "gradients on different meshes can't be added");
-    }
-    enum orr_status status = match(*sum, &gradient->layout, &terms[0]);
-    if (status == ORR_OK) {
-        status = match(gradient, &(*sum)->layout, &terms[1]);
-    }
-    if (status == ORR_OK) {
-        status = orr_tensor_apply(gradient->runtime, add, terms, 2, &attributes, NULL, &total);
-    }
-    for (int i = 0; i < 2; i++) {
-        if (terms[i]) {
-            orr__tensor_release(terms[i]);
-        }
-    }
-    if (status == ORR_OK) {
-        orr__tensor_release(*sum);
-        *sum = total;
-    }
-    return status;
 }

@@ -10,9 +10,13 @@
  *
  * A gradient is a tensor, made by operators (those of the forward pass, and the ..._backward rows
  * of runtime/operator.h): it has a mesh and placements, takes simulated time, and can be fused and
- * captured like anything else. A tape records from begin to its gradient: operators that read a
- * watched tensor, or what was made of one. Nothing is recorded while gradients are computed, so
- * there are no second derivatives.
+ * captured like anything else. A tape records from begin to stop, or to its gradient: operators
+ * that read a watched tensor, or what was made of one. Nothing is recorded while gradients are
+ * computed, so there are no second derivatives.
+ *
+ * Any number of stopped tapes may wait to be played (the micro-batches of a pipeline), in any
+ * order, and while another one records. Each knows its tensors by itself, so they may all have
+ * watched the same parameters.
  *
  * Placements. A tensor and its gradient are two views of one whole: where a rank has a piece of the
  * tensor, it has that piece of the gradient. Along one mesh axis:
@@ -48,7 +52,7 @@
  * Regions (runtime/region.h): a compiled function may hold a whole tape, from begin to destroy. To
  * call one while a tape records is ORR_INVALID: a replay runs no operators that a tape could see.
  *
- * Hosts: one tape at a time for each host, which follows that host's calls. ORR_BLOCKED from a
+ * Hosts: one tape at a time records for each host, that host's calls. ORR_BLOCKED from a
  * gradient means: repeat the call with the same arguments; it goes on where it was.
  *
  * Threads: as the runtime. */
@@ -64,21 +68,27 @@ struct orr_gradient_tape;
 enum orr_status orr_gradient_tape_begin(struct orr_runtime *runtime,
                                         struct orr_gradient_tape **out_tape) ORR_MUST_CHECK;
 
-/* Follows a tensor of floats from now on; twice is once. It is not kept: destroying it is fine. A
- * tensor is followed by the last tape that watched it. ORR_INVALID for another dtype, a tape that
- * was played, or a tensor that a tape follows which records or is being played. */
+/* Follows a tensor of floats from now on, whatever other tapes do; twice is once. It is not kept:
+ * destroying it is fine. ORR_INVALID for another dtype or a tape that doesn't record any more;
+ * ORR_NO_MEMORY. */
 enum orr_status orr_gradient_tape_watch(struct orr_gradient_tape *tape,
                                         struct orr_tensor *tensor) ORR_MUST_CHECK;
 
-/* Stops and resumes recording, for work that has no part in the gradient. */
+/* Ends recording: another tape can begin, and this one can be played later. Stopping twice is
+ * fine. */
+void orr_gradient_tape_stop(struct orr_gradient_tape *tape);
+
+/* Stops and resumes recording, for work that has no part in the gradient. Pauses nest. */
 void orr_gradient_tape_pause(struct orr_gradient_tape *tape, bool paused);
 
 /* Gradients don't use the tape up. */
 void orr_gradient_tape_persist(struct orr_gradient_tape *tape);
 
-/* Bytes of tensors, over all devices of a tensor's mesh, that the tape keeps for its gradients; a
- * tensor kept for several operators counts once for each of them. */
+/* Bytes that the tape keeps for its gradients, over all devices: activation memory. Memory that
+ * several operators need, or tensors share, counts once; that of watched tensors does not count. */
 uint64_t orr_gradient_tape_bytes(const struct orr_gradient_tape *tape);
+/* The same on one device: of the pieces that it has. */
+uint64_t orr_gradient_tape_bytes_on(const struct orr_gradient_tape *tape, uint32_t device);
 
 /* Stops, frees and nulls; accepts NULL. */
 void orr_gradient_tape_destroy(struct orr_gradient_tape **tape);

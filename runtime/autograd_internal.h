@@ -1,10 +1,13 @@
-/* What autograd.c, which records and plays tapes, and autograd_rules.c, which knows the operators'
- * gradients, share.
+/* What the files of gradient tapes share: autograd.c records, autograd_play.c plays,
+ * autograd_variables.c numbers tensors, autograd_rules.c knows the operators' gradients.
  *
+ *     variable: a watched tensor, or a result of a node, by number
  *     node: operator, attributes, operands of the forward pass        (recorded)
  *     rule: what to keep of them, and how to get from the gradients of the results to those of the
  *           operands, in terms of operators                           (a constant table)
- *     orr__backward: one node while the tape is played
+ *     walk: seeds -> gradients by variable; nodes backwards: gradients of the results -> rule ->
+ *           added to those of the operands; last, what is wanted      (a tape that is played)
+ *     orr__backward: one step of it
  *
  * Threads: as the runtime. */
 #ifndef ORR_RUNTIME_AUTOGRAD_INTERNAL_H
@@ -13,14 +16,7 @@
 #include "runtime/autograd.h"
 #include "runtime/tensor_internal.h"
 
-/* An operand or result of a node. */
-struct orr__traced {
-    bool tracked;
-    uint32_t variable;
-    struct orr_tensor *kept; /* one reference if a rule needs its values, else NULL */
-    struct orr_operand_info info;
-    struct orr_layout layout;
-};
+/* --- rules --- */
 
 struct orr__backward;
 
@@ -45,6 +41,42 @@ enum {
 /* The rule of an operator, NULL if it has no gradient. */
 const struct orr__rule *orr__rule_of(const struct orr_operator *op);
 
+/* --- tapes --- */
+
+/* Numbers of tensors on one tape, by their serial numbers, which are never used again: a hash table
+ * with open addressing. All zero is an empty one. */
+struct orr__variable {
+    uint64_t serial; /* 0: free */
+    uint32_t number; /* in the order in which they came */
+    bool leaf;       /* watched, or the same memory as one that is */
+};
+
+struct orr__variables {
+    struct orr__variable *slots;
+    size_t capacity; /* a power of two, or 0 */
+    uint32_t count;
+};
+
+/* NULL if the tensor is not among them. */
+const struct orr__variable *orr__variables_find(const struct orr__variables *variables,
+                                                const struct orr_tensor *tensor);
+/* Room for `more` of them. */
+enum orr_status orr__variables_reserve(struct orr__variables *variables,
+                                       const struct orr_memory *memory,
+                                       uint32_t more) ORR_MUST_CHECK;
+/* Adds a tensor that is not among them, for which there is room; returns its number. */
+uint32_t orr__variables_add(struct orr__variables *variables, const struct orr_tensor *tensor,
+                            bool leaf);
+
+/* An operand or result of a node. */
+struct orr__traced {
+    bool tracked, leaf;
+    uint32_t variable;
+    struct orr_tensor *kept; /* one reference if a rule needs its values, else NULL */
+    struct orr_operand_info info;
+    struct orr_layout layout;
+};
+
 struct orr__node {
     const struct orr_operator *op; /* NULL: a redistribution */
     const struct orr__rule *rule;  /* NULL: no gradient, or a redistribution */
@@ -52,6 +84,54 @@ struct orr__node {
     int input_count, output_count;
     struct orr__traced *traced; /* operands, then results; owned */
 };
+
+/* A gradient that a step adds; it takes effect with the step's end. */
+struct orr__addition {
+    uint32_t variable;
+    struct orr_tensor *sum; /* borrowed from `results` */
+};
+
+/* A host may be blocked in the middle (ORR_BLOCKED) and repeat its call. So playing is a row of
+ * steps (a seed, a node, a wanted gradient) that the walk remembers, and within a step it remembers
+ * the results of operators: the rule runs again and gets what was already made. What a step changes
+ * it changes at its end. */
+struct orr__walk {
+    bool open;
+    uint32_t *asked; /* variables of the seeds, then of what is wanted: a repeated call has these */
+    int seed_count, wanted_count;
+    int seeds_done, wanted_done;
+    size_t nodes_left;
+    struct orr_tensor **grads;   /* by variable, one reference each */
+    bool *needed;                /* by variable: something wanted depends on it */
+    bool *kept;                  /* by variable: is wanted itself */
+    struct orr_tensor **results; /* of the step's operators, one reference each */
+    size_t result_count, result_capacity, result_next;
+};
+
+struct orr_gradient_tape {
+    struct orr_runtime *runtime;
+    struct orr_gradient_tape *previous, *next; /* of the runtime */
+    struct orr_gradient_tape *below;           /* while it records: an earlier one of its host */
+    uint32_t host, depth;                      /* that it was begun by and in */
+    int paused;                                /* so many times */
+    bool recording, persists, used;
+    struct orr__node *nodes;
+    size_t node_count, node_capacity;
+    struct orr__variables variables;
+    struct orr__traced *spare; /* of the node that orr__tape_reserve made room for */
+    struct orr__walk walk;
+};
+
+/* Ends recording, if it does. */
+void orr__tape_stop(struct orr_gradient_tape *tape);
+/* Lets go of what a node keeps. */
+void orr__node_drop(struct orr__node *node);
+/* Ends a walk, finished or not. */
+void orr__walk_close(struct orr_gradient_tape *tape);
+/* The same when the runtime goes, and tensors by themselves. */
+void orr__walk_free(struct orr_gradient_tape *tape);
+
+/* --- a step --- */
 
 struct orr__backward {
     struct orr_gradient_tape *tape;

@@ -200,7 +200,9 @@ struct orr__device {
 struct orr__host {
     int64_t
         first_ns; /* when the call that is being repeated was first made; ORR_TIME_NONE if none */
-    enum orr_role role; /* of what it allocates */
+    enum orr_role role;             /* of what it allocates */
+    struct orr_gradient_tape *tape; /* that records, the last one begun; NULL: none */
+    uint32_t depth;                 /* gradients that it plays, one inside the other */
 };
 
 struct orr_communicator {
@@ -237,7 +239,8 @@ struct orr_runtime {
     struct orr_compiled *compiled; /* live ones, freed with the runtime, and so are futures */
     struct orr_future *futures;
     struct orr_gradient_tape *tapes; /* live ones, freed with the runtime */
-    uint64_t tape_count;             /* ids of tapes given */
+    uint64_t tensor_count;           /* serial numbers of tensors given */
+    uint64_t mark_count;             /* counts made over storages: see struct orr__storage */
     uint64_t op_count;               /* ids of logical operators given */
     struct orr_buffer *host_buffers; /* live pinned memory */
     struct orr_buffer *doomed;       /* freed pinned memory that nobody uses any more */

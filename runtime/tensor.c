@@ -19,6 +19,7 @@ struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr
                                   .next = runtime->tensors,
                                   .role = runtime->hosts[runtime->host].role,
                                   .node = -1,
+                                  .serial = ++runtime->tensor_count,
                                   .references = 1};
     if (tensor->next) {
         tensor->next->previous = tensor;

@@ -15,6 +15,7 @@ struct orr__blob {
     struct orr_buffer *buffer;
     struct orr_stream *writer; /* NULL: contents were there from the start */
     struct orr_point written;
+    uint64_t mark; /* the count of runtime->mark_count that saw it last */
 };
 
 /* Blobs of a tensor; shared by tensors that alias each other (reshape). A view has blobs of another
@@ -42,8 +43,8 @@ struct orr_tensor {
     int node;                           /* index of the open region's node that makes it; -1 */
     bool dead;                          /* made inside a region and not returned from it */
     uint32_t references;                /* the user's handle, and nodes of an open region */
-    uint64_t tape;                      /* id of the tape that follows it, 0: none */
-    uint32_t variable;                  /* its number on that tape */
+    uint64_t serial;                    /* from 1, never used again: tapes know it by this */
+    uint64_t mark;                      /* as its blobs', while it has none */
 };
 
 /* A tensor without storage; NULL without memory. */

@@ -90,9 +90,28 @@ static int tape_pause(lua_State *L) {
     return after_pause(L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, after_pause), 0);
 }
 
+/* tape:bytes(), tape:bytes(device): a device's index or handle */
 static int tape_bytes(lua_State *L) {
-    lua_pushinteger(L, (lua_Integer)orr_gradient_tape_bytes(tape_at(L, "bytes")));
+    const struct orr_gradient_tape *tape = tape_at(L, "bytes");
+    if (lua_isnoneornil(L, 2)) {
+        lua_pushinteger(L, (lua_Integer)orr_gradient_tape_bytes(tape));
+        return 1;
+    }
+    uint32_t device =
+        orr__is_handle(L, 2, ORR__DEVICE)
+            ? orr__device(L, 2)
+            : (uint32_t)orr__integer(L, 2, "bytes: device", 0,
+                                     orr_runtime_device_count(orr__scenario_of(L)->runtime) - 1);
+    lua_pushinteger(L, (lua_Integer)orr_gradient_tape_bytes_on(tape, device));
     return 1;
+}
+
+/* tape:stop() */
+static int tape_stop(lua_State *L) {
+    struct orr_gradient_tape *tape = tape_at(L, "stop");
+    orr__caller(L);
+    orr_gradient_tape_stop(tape);
+    return 0;
 }
 
 /* Reads {tensor, gradient or number} pairs of the list at index 2 into Lua-owned memory on top. */
@@ -153,8 +172,9 @@ static int tape_gradient(lua_State *L) {
 void orr__open_autograd(lua_State *L) {
     static const luaL_Reg functions[] = {{"tape", orrery_tape}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"watch", tape_watch}, {"gradient", tape_gradient},
-                                       {"pause", tape_pause}, {"bytes", tape_bytes},
-                                       {"free", tape_free},   {NULL, NULL}};
+                                       {"pause", tape_pause}, {"stop", tape_stop},
+                                       {"bytes", tape_bytes}, {"free", tape_free},
+                                       {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
     luaL_newlib(L, methods);
     orr__class(L, TAPE, tape_text);

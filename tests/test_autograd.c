@@ -1,5 +1,6 @@
 /* Tapes: what they keep, what they refuse, hosts that block them, regions, failing allocations. The
- * rules are tested in test_autograd_rules.c, meshes in test_autograd_mesh.c. */
+ * rules are tested in test_autograd_rules.c, meshes in test_autograd_mesh.c, several tapes in
+ * test_autograd_tapes.c. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,100 +16,7 @@
 #include "runtime/operators/gemm.h"
 #include "runtime/region.h"
 #include "sim/sim.h"
-#include "tests/autograd_fixture.h"
-
-/* --- a small training step --- */
-
-/* Two layers with an input that several things read: enough for additions and reductions. */
-struct net {
-    struct orr_tensor *x, *w1, *w2, *b;
-};
-
-static struct orr_tensor *numbers(struct fixture *f, int64_t rows, int64_t columns, int seed,
-                                  const struct orr_layout *layout) {
-    double values[VALUES_MAX];
-    uint64_t state = 99 + (uint64_t)seed;
-    for (int64_t i = 0; i < rows * columns; i++) {
-        values[i] = ((double)random_below(&state, 2001) - 1000) / 1000;
-    }
-    return upload(f, ORR_DTYPE_F64, dims(2, rows, columns, 0, 0), values, layout);
-}
-
-static struct net net_of(struct fixture *f, const struct orr_layout *batch) {
-    return (struct net){.x = numbers(f, 4, 6, 1, batch),
-                        .w1 = numbers(f, 6, 8, 2, NULL),
-                        .w2 = numbers(f, 8, 6, 3, NULL),
-                        .b = numbers(f, 1, 8, 4, NULL)};
-}
-
-static void net_free(struct net *net) {
-    orr_tensor_destroy(&net->x);
-    orr_tensor_destroy(&net->w1);
-    orr_tensor_destroy(&net->w2);
-    orr_tensor_destroy(&net->b);
-}
-
-/* mean(((gelu(x w1 + b) w2) x) / ...) with x used three times. */
-static struct orr_tensor *net_loss(struct fixture *f, const struct net *net) {
-    struct orr_tensor *h = then(f, "add", apply(f, "matmul", net->x, net->w1), net->b);
-    h = then(f, "matmul", then(f, "gelu", h, NULL), net->w2);
-    h = then(f, "add", then(f, "mul", h, net->x), net->x);
-    return then(f, "mean", h, NULL);
-}
-
-static void watch_all(struct fixture *f, struct orr_gradient_tape *tape, const struct net *net) {
-    must(f, orr_gradient_tape_watch(tape, net->x));
-    must(f, orr_gradient_tape_watch(tape, net->w1));
-    must(f, orr_gradient_tape_watch(tape, net->w2));
-    must(f, orr_gradient_tape_watch(tape, net->b));
-}
-
-enum { NET_GRADS = 4 };
-
-static void net_wanted(const struct net *net, struct orr_tensor **wanted) {
-    wanted[0] = net->x;
-    wanted[1] = net->w1;
-    wanted[2] = net->w2;
-    wanted[3] = net->b;
-}
-
-/* Values of gradients, one behind the other; destroys them. */
-static void read_all(struct fixture *f, struct orr_tensor **grads, double *values) {
-    for (int i = 0; i < NET_GRADS; i++) {
-        download(f, grads[i], values);
-        struct orr_shape shape = tensor_shape(grads[i]);
-        values += orr_shape_count(&shape);
-        orr_tensor_destroy(&grads[i]);
-    }
-}
-
-enum { NET_VALUES = 24 + 48 + 48 + 8 };
-
-static void reference(double *values) {
-    struct fixture f;
-    struct orr_gradient_tape *tape;
-    struct orr_tensor *wanted[NET_GRADS], *grads[NET_GRADS];
-    fixture_open(&f, orr_sim_open, 1);
-    struct net net = net_of(&f, NULL);
-    must(&f, orr_gradient_tape_begin(f.runtime, &tape));
-    watch_all(&f, tape, &net);
-    struct orr_tensor *loss = net_loss(&f, &net);
-    net_wanted(&net, wanted);
-    must(&f, orr_gradient(tape, loss, wanted, NET_GRADS, grads));
-    read_all(&f, grads, values);
-    orr_tensor_destroy(&loss);
-    orr_gradient_tape_destroy(&tape);
-    net_free(&net);
-    fixture_close(&f);
-}
-
-static void assert_values(const double *got, const double *wanted, int count, double tolerance) {
-    for (int i = 0; i < count; i++) {
-        if (!near_f64(got[i], wanted[i], tolerance)) {
-            fail_msg("value %d: %.17g, expected %.17g", i, got[i], wanted[i]);
-        }
-    }
-}
+#include "tests/autograd_net.h"
 
 /* --- what a tape keeps --- */
 
@@ -158,21 +66,21 @@ static void a_tape_that_persists_can_be_played_again(void **state) {
     struct net net = net_of(&f, NULL);
     must(&f, orr_gradient_tape_begin(f.runtime, &tape));
     orr_gradient_tape_persist(tape);
-    watch_all(&f, tape, &net);
+    net_watch(&f, tape, &net);
     struct orr_tensor *loss = net_loss(&f, &net);
     net_wanted(&net, wanted);
     must(&f, orr_gradient(tape, loss, wanted, NET_GRADS, grads));
-    read_all(&f, grads, first);
+    net_read(&f, grads, first);
     must(&f, orr_gradient(tape, loss, wanted, NET_GRADS, grads));
-    read_all(&f, grads, second);
+    net_read(&f, grads, second);
     assert_memory_equal(first, second, sizeof first);
     orr_gradient_tape_destroy(&tape);
     must(&f, orr_gradient_tape_begin(f.runtime, &tape)); /* without: once */
-    watch_all(&f, tape, &net);
+    net_watch(&f, tape, &net);
     orr_tensor_destroy(&loss);
     loss = net_loss(&f, &net);
     must(&f, orr_gradient(tape, loss, wanted, NET_GRADS, grads));
-    read_all(&f, grads, second);
+    net_read(&f, grads, second);
     assert_memory_equal(first, second, sizeof first);
     assert_int_equal(orr_gradient(tape, loss, wanted, NET_GRADS, grads), ORR_INVALID);
     assert_non_null(strstr(fixture_error(&f), "used up"));
@@ -226,14 +134,6 @@ static void intermediates_seeds_and_unrelated_tensors_have_gradients_too(void **
 }
 
 /* --- what it refuses --- */
-
-static void expect_error(struct fixture *f, enum orr_status status, enum orr_status wanted,
-                         const char *text) {
-    assert_int_equal(status, wanted);
-    if (!strstr(fixture_error(f), text)) {
-        fail_msg("'%s' does not say '%s'", fixture_error(f), text);
-    }
-}
 
 static void mistakes_are_named(void **state) {
     (void)state;
@@ -365,15 +265,6 @@ static void a_loss_scale_backs_off_until_gradients_are_finite(void **state) {
 
 /* --- hosts --- */
 
-static size_t kernels(const struct fixture *f) {
-    size_t found = 0;
-    for (size_t i = 0; i < record_count(f, ORR_RECORD_COMMAND); i++) {
-        const struct orr_record_command *record = record_at(f, ORR_RECORD_COMMAND, i);
-        found += record->header.a == ORR_COMMAND_KERNEL;
-    }
-    return found;
-}
-
 /* A second host whose clock is often the earlier one blocks the first in the middle of its
  * gradient, which repeats the call: the same numbers, and no kernel twice. */
 static void a_blocked_gradient_goes_on_where_it_was(void **state) {
@@ -389,7 +280,7 @@ static void a_blocked_gradient_goes_on_where_it_was(void **state) {
         fixture_open(&f, orr_sim_open, 1);
         struct net net = net_of(&f, NULL);
         must(&f, orr_gradient_tape_begin(f.runtime, &tape));
-        watch_all(&f, tape, &net);
+        net_watch(&f, tape, &net);
         struct orr_tensor *loss = net_loss(&f, &net);
         net_wanted(&net, wanted);
         if (busy) {
@@ -413,8 +304,8 @@ static void a_blocked_gradient_goes_on_where_it_was(void **state) {
         if (busy) {
             orr_runtime_host_done(f.runtime, other);
         }
-        read_all(&f, grads, values[busy]);
-        counts[busy] = kernels(&f);
+        net_read(&f, grads, values[busy]);
+        counts[busy] = kernel_count(&f);
         orr_tensor_destroy(&loss);
         orr_gradient_tape_destroy(&tape);
         net_free(&net);
@@ -435,7 +326,7 @@ static enum orr_status traced_step(void *context, struct orr_tensor *const *inpu
     struct net net = {inputs[0], inputs[1], inputs[2], inputs[3]};
     assert_true(count == 4 && max >= NET_GRADS);
     must(f, orr_gradient_tape_begin(f->runtime, &tape));
-    watch_all(f, tape, &net);
+    net_watch(f, tape, &net);
     struct orr_tensor *loss = net_loss(f, &net);
     net_wanted(&net, wanted);
     must(f, orr_gradient(tape, loss, wanted, NET_GRADS, outputs));
@@ -448,7 +339,7 @@ static enum orr_status traced_step(void *context, struct orr_tensor *const *inpu
 static void a_captured_step_replays_the_same_gradients(void **state) {
     (void)state;
     double wanted[NET_VALUES], got[NET_VALUES];
-    reference(wanted);
+    net_reference(wanted);
     for (int mode = ORR_FUSION_OFF; mode <= ORR_FUSION_EPILOGUE; mode++) {
         for (int capture = 0; capture < 2; capture++) {
             struct fixture f;
@@ -463,7 +354,7 @@ static void a_captured_step_replays_the_same_gradients(void **state) {
                 net_wanted(&net, inputs);
                 must(&f, orr_compiled_call(compiled, inputs, NET_GRADS, traced_step, &f, outputs,
                                            NET_GRADS, &count));
-                read_all(&f, outputs, got);
+                net_read(&f, outputs, got);
                 assert_memory_equal(got, wanted, sizeof got);
             }
             assert_int_equal(orr_compiled_counts(compiled).replays, 2 * capture);

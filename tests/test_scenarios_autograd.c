@@ -74,28 +74,46 @@ static void mistakes_name_their_line(void **state) {
                    "does; open the tape inside of it, or pause it");
 }
 
-/* The first host is blocked in the middle of its gradient when the second one comes along. */
-static void a_tape_that_is_played_keeps_its_tensors(void **state) {
+static void stopped_tapes_share_parameters_and_wait(void **state) {
     (void)state;
     expect_printed(VECTOR("w", "1, 2, 3") SHOW
-                   "orrery.host(function(rank)\n"
-                   "    if rank == 0 then\n"
-                   "        local tape <close> = orrery.tape()\n"
-                   "        tape:watch(w)\n"
-                   "        local y = w * w\n"
-                   "        for _ = 1, 10 do y = -y end\n"
-                   "        show(tape:gradient(y:sum(), w))\n"
-                   "        return\n"
-                   "    end\n"
-                   "    for _ = 1, 100 do\n"
-                   "        local z <close> = w * w\n"
-                   "        local tape <close> = orrery.tape()\n"
-                   "        tape:watch(z)\n"
-                   "        local ok, what = pcall(tape.watch, tape, w)\n"
-                   "        assert(ok or what:find('follows the tensor already'), what)\n"
-                   "    end\n"
-                   "end, 2)\n"
-                   "orrery.join()\n",
+                   "local tapes, losses = {}, {}\n"
+                   "for i = 1, 3 do\n"
+                   "    tapes[i] = orrery.tape()\n"
+                   "    tapes[i]:watch(w)\n"
+                   "    local y = w * w\n"
+                   "    losses[i] = (y * i):sum()\n"
+                   "    tapes[i]:stop()\n"
+                   "end\n"
+                   "print(tapes[1]:bytes(), tapes[1]:bytes(0), tapes[1]:bytes(orrery.device(0)))\n"
+                   "for _, i in ipairs{2, 3, 1} do show((tapes[i]:gradient(losses[i], w))) end\n"
+                   "print(pcall(tapes[1].watch, tapes[1], w))\n",
+                   "0\t0\t0\n4.0 8.0 12.0\n6.0 12.0 18.0\n2.0 4.0 6.0\n"
+                   "false\tdemo.lua:13: the tape has been played\n");
+    expect_failure("local t = orrery.tape()\nt:bytes(7)",
+                   "demo.lua:2: bytes: device: 7 is not within 0 and 1");
+}
+
+/* The first host is blocked in the middle of its gradient when the second one comes along, whose
+ * tapes follow the same tensors. */
+static void a_tape_that_is_played_keeps_its_tensors(void **state) {
+    (void)state;
+    expect_printed(VECTOR("w", "1, 2, 3") SHOW "orrery.host(function(rank)\n"
+                                               "    if rank == 0 then\n"
+                                               "        local tape <close> = orrery.tape()\n"
+                                               "        tape:watch(w)\n"
+                                               "        local y = w * w\n"
+                                               "        for _ = 1, 10 do y = -y end\n"
+                                               "        show(tape:gradient(y:sum(), w))\n"
+                                               "        return\n"
+                                               "    end\n"
+                                               "    for _ = 1, 100 do\n"
+                                               "        local z <close> = w * w\n"
+                                               "        local tape <close> = orrery.tape()\n"
+                                               "        tape:watch(z, w)\n"
+                                               "    end\n"
+                                               "end, 2)\n"
+                                               "orrery.join()\n",
                    "2.0 4.0 6.0\n");
 }
 
@@ -204,6 +222,7 @@ int main(void) {
         cmocka_unit_test(seeds_are_tensors_numbers_or_ones),
         cmocka_unit_test(a_paused_tape_does_not_see),
         cmocka_unit_test(mistakes_name_their_line),
+        cmocka_unit_test(stopped_tapes_share_parameters_and_wait),
         cmocka_unit_test(a_tape_that_is_played_keeps_its_tensors),
         cmocka_unit_test(a_gradient_is_not_recorded),
         cmocka_unit_test(every_host_has_its_own_tape),

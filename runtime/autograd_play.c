@@ -1,0 +1,527 @@
+/* Playing tapes: see struct orr__walk. */
+#include <assert.h>
+
+#include "runtime/autograd_internal.h"
+
+enum { RESULTS_MAX = 1 << 12 };
+
+static const struct orr__variable *variable_of(const struct orr_gradient_tape *tape,
+                                               const struct orr_tensor *tensor) {
+    return orr__variables_find(&tape->variables, tensor);
+}
+
+/* The number of a tensor that the tape follows. */
+static uint32_t number_of(const struct orr_gradient_tape *tape, const struct orr_tensor *tensor) {
+    const struct orr__variable *variable = variable_of(tape, tensor);
+    assert(variable);
+    return variable->number;
+}
+
+static void drop_results(struct orr__walk *walk) {
+    for (size_t i = 0; i < walk->result_count; i++) {
+        orr__tensor_release(walk->results[i]);
+    }
+    walk->result_count = walk->result_next = 0;
+}
+
+void orr__walk_free(struct orr_gradient_tape *tape) {
+    struct orr__walk *walk = &tape->walk;
+    const struct orr_memory *memory = tape->runtime->memory;
+    orr_memory_free(memory, walk->asked);
+    orr_memory_free(memory, walk->grads);
+    orr_memory_free(memory, walk->needed);
+    orr_memory_free(memory, walk->kept);
+    orr_memory_free(memory, walk->results);
+    *walk = (struct orr__walk){0};
+}
+
+void orr__walk_close(struct orr_gradient_tape *tape) {
+    struct orr__walk *walk = &tape->walk;
+    drop_results(walk);
+    for (uint32_t i = 0; walk->grads && i < tape->variables.count; i++) {
+        if (walk->grads[i]) {
+            orr__tensor_release(walk->grads[i]);
+        }
+    }
+    orr__walk_free(tape);
+}
+
+/* --- operators while a tape is played --- */
+
+/* Results made before a block are handed out again, in the same order. */
+static bool recall(struct orr__walk *walk, struct orr_tensor **out, int count) {
+    if (walk->result_next + (size_t)count > walk->result_count) {
+        assert(walk->result_next == walk->result_count);
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        out[i] = walk->results[walk->result_next++];
+    }
+    return true;
+}
+
+static bool reserve_results(struct orr__backward *b) {
+    struct orr_runtime *runtime = b->tape->runtime;
+    struct orr__walk *walk = &b->tape->walk;
+    if (orr_memory_grow(runtime->memory, &walk->results, &walk->result_capacity,
+                        walk->result_count + ORR_OUTPUTS_MAX, sizeof(struct orr_tensor *),
+                        RESULTS_MAX) != ORR_OK) {
+        b->status = orr__runtime_no_memory(runtime);
+    }
+    return b->status == ORR_OK;
+}
+
+static void remember(struct orr__walk *walk, struct orr_tensor *const *results, int count) {
+    for (int i = 0; i < count; i++) {
+        walk->results[walk->result_count++] = results[i];
+    }
+    walk->result_next = walk->result_count;
+}
+
+struct orr_tensor *orr__back_apply(struct orr__backward *b, const struct orr_operator *op,
+                                   struct orr_tensor *const *inputs, int input_count,
+                                   const struct orr_attributes *attributes,
+                                   const struct orr_layout *layout,
+                                   struct orr_tensor **out_outputs) {
+    struct orr_tensor *results[ORR_OUTPUTS_MAX] = {NULL};
+    if (b->status != ORR_OK) {
+        return NULL;
+    }
+    if (!recall(&b->tape->walk, results, op->outputs) && reserve_results(b)) {
+        b->status = orr_tensor_apply(b->tape->runtime, op, inputs, input_count, attributes, layout,
+                                     results);
+        if (b->status == ORR_OK) {
+            remember(&b->tape->walk, results, op->outputs);
+        }
+    }
+    for (int i = 0; out_outputs && i < op->outputs; i++) {
+        out_outputs[i] = results[i];
+    }
+    return results[0];
+}
+
+static struct orr_tensor *redistribute(struct orr__backward *b, struct orr_tensor *tensor,
+                                       const struct orr_layout *layout) {
+    struct orr_tensor *out = NULL;
+    if (b->status != ORR_OK || orr_layout_equal(&tensor->layout, layout)) {
+        return b->status == ORR_OK ? tensor : NULL;
+    }
+    if (!recall(&b->tape->walk, &out, 1) && reserve_results(b)) {
+        b->status = orr_tensor_redistribute(tensor, layout, &out);
+        if (b->status == ORR_OK) {
+            remember(&b->tape->walk, &out, 1);
+        }
+    }
+    assert(!out || orr_layout_equal(&out->layout, layout));
+    return out;
+}
+
+/* Where the gradient of a tensor belongs: see the table in autograd.h. `partial`: P(sum) along an
+ * axis where the tensor is R may stay. */
+static struct orr_tensor *bring(struct orr__backward *b, struct orr_tensor *grad,
+                                const struct orr_layout *tensor, bool partial) {
+    if (b->status != ORR_OK) {
+        return NULL;
+    }
+    struct orr_layout layout = *tensor;
+    if (layout.mesh != grad->layout.mesh) {
+        b->status = orr__runtime_fail(b->tape->runtime, ORR_UNSUPPORTED,
+                                      "a gradient is on another mesh than its tensor");
+        return NULL;
+    }
+    for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
+        struct orr_placement *to = &layout.axes[axis], from = grad->layout.axes[axis];
+        bool keeps = partial && to->kind == ORR_REPLICATE && from.kind == ORR_PARTIAL &&
+                     from.reduction == ORR_SUM;
+        if (to->kind == ORR_PARTIAL && to->reduction != ORR_SUM) {
+            b->status = orr__runtime_fail(b->tape->runtime, ORR_UNSUPPORTED,
+                                          "the gradient of a partial tensor that is no sum");
+            return NULL;
+        }
+        if (keeps) {
+            *to = from;
+        } else if (to->kind == ORR_PARTIAL) {
+            *to = (struct orr_placement){.kind = ORR_REPLICATE};
+        }
+    }
+    return redistribute(b, grad, &layout);
+}
+
+/* The sum of two gradients of one tensor: partial where both are. */
+static struct orr_tensor *add_up(struct orr__backward *b, struct orr_tensor *x,
+                                 struct orr_tensor *y) {
+    struct orr_layout layout = x->layout;
+    for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
+        if (x->layout.axes[axis].kind != y->layout.axes[axis].kind) {
+            layout.axes[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
+        }
+    }
+    struct orr_tensor *inputs[2];
+    inputs[0] = redistribute(b, x, &layout); /* in this order: each makes a collective */
+    inputs[1] = redistribute(b, y, &layout);
+    const struct orr_operator *add = orr_operator_find("add");
+    struct orr_attributes attributes;
+    orr_operator_defaults(add, &attributes);
+    return orr__back_apply(b, add, inputs, 2, &attributes, NULL, NULL);
+}
+
+/* --- steps --- */
+
+/* What is added to a variable so far, with this step's additions. */
+static struct orr_tensor *current(const struct orr__walk *walk,
+                                  const struct orr__addition *additions, int count,
+                                  uint32_t variable) {
+    for (int i = count - 1; i >= 0; i--) {
+        if (additions[i].variable == variable) {
+            return additions[i].sum;
+        }
+    }
+    return walk->grads[variable];
+}
+
+/* Adds a gradient to a variable's, in the tensor's layout, at the end of the step. */
+static void add_gradient(struct orr__backward *b, const struct orr__traced *traced,
+                         struct orr_tensor *grad, struct orr__addition *additions, int *count) {
+    struct orr_tensor *term = bring(b, grad, &traced->layout, true);
+    struct orr_tensor *before = current(&b->tape->walk, additions, *count, traced->variable);
+    if (b->status == ORR_OK && before) {
+        term = add_up(b, before, term);
+    }
+    if (b->status == ORR_OK) {
+        additions[(*count)++] = (struct orr__addition){traced->variable, term};
+    }
+}
+
+static void set_gradient(struct orr__walk *walk, uint32_t variable, struct orr_tensor *grad) {
+    struct orr_tensor *old = walk->grads[variable];
+    walk->grads[variable] = grad ? orr_tensor_retain(grad) : NULL;
+    if (old) {
+        orr__tensor_release(old);
+    }
+}
+
+/* Ends a step: its additions take effect, unless it failed or is to be repeated. */
+static enum orr_status end_step(struct orr__backward *b, const struct orr__addition *additions,
+                                int count) {
+    struct orr__walk *walk = &b->tape->walk;
+    if (b->status == ORR_BLOCKED) {
+        walk->result_next = 0;
+        return ORR_BLOCKED;
+    }
+    for (int i = 0; b->status == ORR_OK && i < count; i++) {
+        set_gradient(walk, additions[i].variable, additions[i].sum);
+    }
+    drop_results(walk);
+    return b->status;
+}
+
+/* A tensor filled with a value, where a gradient of `like` belongs. */
+static struct orr_tensor *filled(struct orr__backward *b, double value,
+                                 const struct orr_tensor *like) {
+    const struct orr_operator *op = orr_operator_find("full");
+    struct orr_attributes attributes;
+    struct orr_layout layout = like->layout;
+    orr_operator_defaults(op, &attributes);
+    attributes.values[orr_operator_attribute(op, "shape")].shape = like->info.shape;
+    attributes.values[orr_operator_attribute(op, "dtype")].integer = like->info.dtype;
+    attributes.values[orr_operator_attribute(op, "value")].real = value;
+    for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
+        if (layout.axes[axis].kind == ORR_PARTIAL) {
+            layout.axes[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
+        }
+    }
+    return orr__back_apply(b, op, NULL, 0, &attributes, &layout, NULL);
+}
+
+static enum orr_status step_seed(struct orr_gradient_tape *tape,
+                                 const struct orr_gradient_seed *seed) {
+    struct orr__backward b = {.tape = tape};
+    struct orr__addition additions[1];
+    int count = 0;
+    struct orr__traced traced = {.variable = number_of(tape, seed->tensor),
+                                 .layout = seed->tensor->layout};
+    double value = seed->value == 0 ? 1 : seed->value;
+    struct orr_tensor *grad = seed->gradient ? seed->gradient : filled(&b, value, seed->tensor);
+    add_gradient(&b, &traced, grad, additions, &count);
+    return end_step(&b, additions, count);
+}
+
+/* Gradients of a node's results, as its rule takes them; false if there are none. */
+static bool take_gradients(struct orr__backward *b) {
+    const struct orr__node *node = b->node;
+    bool partial = !node->op || (node->rule && node->rule->linear), any = false;
+    for (int i = 0; i < node->output_count; i++) {
+        const struct orr__traced *traced = &node->traced[node->input_count + i];
+        struct orr_tensor *grad = b->tape->walk.grads[traced->variable];
+        b->grads[i] = grad ? bring(b, grad, &traced->layout, partial) : NULL;
+        any = any || grad;
+    }
+    return any;
+}
+
+static bool wants_any(struct orr__backward *b) {
+    bool any = false;
+    for (int i = 0; i < b->node->input_count; i++) {
+        const struct orr__traced *traced = &b->node->traced[i];
+        b->wanted[i] = traced->tracked && b->tape->walk.needed[traced->variable];
+        any = any || b->wanted[i];
+    }
+    return any;
+}
+
+static void apply_rule(struct orr__backward *b) {
+    if (b->status != ORR_OK) {
+        return;
+    }
+    if (!b->node->op) {
+        b->out[0] = b->grads[0];
+    } else if (b->node->rule) {
+        b->node->rule->apply(b);
+    } else {
+        b->status = orr__runtime_fail(b->tape->runtime, ORR_UNSUPPORTED,
+                                      "there is no gradient of '%s'", b->node->op->name);
+    }
+}
+
+/* The node's part is done: what only it needed can go. */
+static void leave_node(struct orr_gradient_tape *tape, struct orr__node *node) {
+    for (int i = 0; i < node->output_count; i++) {
+        uint32_t variable = node->traced[node->input_count + i].variable;
+        if (!tape->walk.kept[variable]) {
+            set_gradient(&tape->walk, variable, NULL);
+        }
+    }
+    if (!tape->persists) {
+        orr__node_drop(node);
+    }
+}
+
+static enum orr_status step_node(struct orr_gradient_tape *tape, struct orr__node *node) {
+    struct orr__backward b = {.tape = tape, .node = node};
+    struct orr__addition additions[ORR_INPUTS_MAX];
+    int count = 0;
+    if (wants_any(&b) && take_gradients(&b)) {
+        apply_rule(&b);
+        for (int i = 0; i < node->input_count; i++) {
+            if (b.wanted[i] && b.status == ORR_OK) {
+                add_gradient(&b, &node->traced[i], b.out[i], additions, &count);
+            }
+        }
+    }
+    enum orr_status status = end_step(&b, additions, count);
+    if (status == ORR_OK) {
+        leave_node(tape, node);
+    }
+    return status;
+}
+
+static enum orr_status step_wanted(struct orr_gradient_tape *tape,
+                                   const struct orr_tensor *wanted) {
+    struct orr__backward b = {.tape = tape};
+    struct orr__addition additions[1];
+    int count = 0;
+    uint32_t variable = number_of(tape, wanted);
+    if (!tape->walk.grads[variable]) {
+        struct orr_tensor *zeros = filled(&b, 0, wanted);
+        additions[count++] = (struct orr__addition){variable, zeros};
+    }
+    return end_step(&b, additions, count);
+}
+
+/* --- playing --- */
+
+static void mark_needed(struct orr_gradient_tape *tape) {
+    bool *needed = tape->walk.needed;
+    for (size_t i = 0; i < tape->node_count; i++) {
+        const struct orr__node *node = &tape->nodes[i];
+        bool any = false;
+        for (int k = 0; k < node->input_count; k++) {
+            any = any || (node->traced[k].tracked && needed[node->traced[k].variable]);
+        }
+        for (int k = 0; any && k < node->output_count; k++) {
+            needed[node->traced[node->input_count + k].variable] = true;
+        }
+    }
+}
+
+static enum orr_status open_walk(struct orr_gradient_tape *tape,
+                                 const struct orr_gradient_seed *seeds, int seed_count,
+                                 struct orr_tensor *const *wanted, int wanted_count) {
+    const struct orr_memory *memory = tape->runtime->memory;
+    struct orr__walk *walk = &tape->walk;
+    size_t count = (size_t)tape->variables.count + 1;
+    walk->asked = orr_memory_alloc(memory, ((size_t)seed_count + (size_t)wanted_count + 1) *
+                                               sizeof *walk->asked);
+    walk->grads = orr_memory_alloc(memory, count * sizeof(struct orr_tensor *));
+    walk->needed = orr_memory_alloc(memory, count * sizeof *walk->needed);
+    walk->kept = orr_memory_alloc(memory, count * sizeof *walk->kept);
+    if (!walk->asked || !walk->grads || !walk->needed || !walk->kept) {
+        return orr__runtime_no_memory(tape->runtime);
+    }
+    for (int i = 0; i < seed_count; i++) {
+        walk->asked[i] = number_of(tape, seeds[i].tensor);
+    }
+    for (int i = 0; i < wanted_count; i++) {
+        uint32_t variable = number_of(tape, wanted[i]);
+        walk->asked[seed_count + i] = variable;
+        walk->needed[variable] = walk->kept[variable] = true;
+    }
+    mark_needed(tape);
+    walk->seed_count = seed_count;
+    walk->wanted_count = wanted_count;
+    walk->nodes_left = tape->node_count;
+    walk->open = true;
+    return ORR_OK;
+}
+
+/* Goes on with the walk until it is done, blocked or has failed. */
+static enum orr_status walk_on(struct orr_gradient_tape *tape,
+                               const struct orr_gradient_seed *seeds, int seed_count,
+                               struct orr_tensor *const *wanted, int wanted_count) {
+    struct orr__walk *walk = &tape->walk;
+    enum orr_status status = ORR_OK;
+    while (status == ORR_OK && walk->seeds_done < seed_count) {
+        status = step_seed(tape, &seeds[walk->seeds_done]);
+        walk->seeds_done += status == ORR_OK;
+    }
+    while (status == ORR_OK && walk->nodes_left > 0) {
+        status = step_node(tape, &tape->nodes[walk->nodes_left - 1]);
+        walk->nodes_left -= status == ORR_OK;
+    }
+    while (status == ORR_OK && walk->wanted_done < wanted_count) {
+        status = step_wanted(tape, wanted[walk->wanted_done]);
+        walk->wanted_done += status == ORR_OK;
+    }
+    return status;
+}
+
+/* The same, unseen by a tape that this host records meanwhile: what is begun inside is deeper. */
+static enum orr_status play(struct orr_gradient_tape *tape, const struct orr_gradient_seed *seeds,
+                            int seed_count, struct orr_tensor *const *wanted, int wanted_count) {
+    struct orr_runtime *runtime = tape->runtime;
+    uint32_t host = runtime->host;
+    runtime->hosts[host].depth++;
+    enum orr_status status = walk_on(tape, seeds, seed_count, wanted, wanted_count);
+    uint32_t depth = --runtime->hosts[host].depth;
+    while (status != ORR_BLOCKED && runtime->hosts[host].tape &&
+           runtime->hosts[host].tape->depth > depth) {
+        orr__tape_stop(runtime->hosts[host].tape);
+    }
+    return status;
+}
+
+static enum orr_status check_seed(struct orr_gradient_tape *tape,
+                                  const struct orr_gradient_seed *seed) {
+    const struct orr_tensor *gradient = seed->gradient;
+    if (!variable_of(tape, seed->tensor)) {
+        return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                 "the tensor to start from depends on nothing that the tape "
+                                 "watches");
+    }
+    if (gradient && (gradient->info.dtype != seed->tensor->info.dtype ||
+                     !orr_shape_equal(&gradient->info.shape, &seed->tensor->info.shape))) {
+        char is[ORR_SHAPE_TEXT_MAX], wants[ORR_SHAPE_TEXT_MAX];
+        return orr__runtime_fail(
+            tape->runtime, ORR_INVALID, "a seed of shape %s %s for a tensor of shape %s %s",
+            orr_shape_text(&gradient->info.shape, is), orr_dtype_name(gradient->info.dtype),
+            orr_shape_text(&seed->tensor->info.shape, wants),
+            orr_dtype_name(seed->tensor->info.dtype));
+    }
+    return ORR_OK;
+}
+
+static bool is_number(const struct orr_gradient_tape *tape, const struct orr_tensor *tensor,
+                      uint32_t number) {
+    const struct orr__variable *variable = variable_of(tape, tensor);
+    return variable && variable->number == number;
+}
+
+/* Is this the call that was blocked? */
+static bool repeats(const struct orr_gradient_tape *tape, const struct orr_gradient_seed *seeds,
+                    int seed_count, struct orr_tensor *const *wanted, int wanted_count) {
+    const struct orr__walk *walk = &tape->walk;
+    bool same = seed_count == walk->seed_count && wanted_count == walk->wanted_count;
+    for (int i = 0; same && i < seed_count; i++) {
+        same = is_number(tape, seeds[i].tensor, walk->asked[i]);
+    }
+    for (int i = 0; same && i < wanted_count; i++) {
+        same = is_number(tape, wanted[i], walk->asked[seed_count + i]);
+    }
+    return same;
+}
+
+static enum orr_status check_call(struct orr_gradient_tape *tape,
+                                  const struct orr_gradient_seed *seeds, int seed_count,
+                                  struct orr_tensor *const *wanted, int wanted_count) {
+    if (tape->used) {
+        return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                 "the tape is used up; one that persists can be played again");
+    }
+    for (int i = 0; i < seed_count; i++) {
+        enum orr_status status = check_seed(tape, &seeds[i]);
+        if (status != ORR_OK) {
+            return status;
+        }
+    }
+    for (int i = 0; i < wanted_count; i++) {
+        if (!variable_of(tape, wanted[i])) {
+            return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                     "wanted tensor %d is not one that the tape follows: watch it "
+                                     "before it is used",
+                                     i + 1);
+        }
+    }
+    return ORR_OK;
+}
+
+enum orr_status orr_gradient_from(struct orr_gradient_tape *tape,
+                                  const struct orr_gradient_seed *seeds, int seed_count,
+                                  struct orr_tensor *const *wanted, int wanted_count,
+                                  struct orr_tensor **out_gradients) {
+    for (int i = 0; i < wanted_count; i++) {
+        out_gradients[i] = NULL;
+    }
+    struct orr__walk *walk = &tape->walk;
+    enum orr_status status = ORR_OK;
+    orr_error_clear(&tape->runtime->error);
+    if (!walk->open) {
+        status = check_call(tape, seeds, seed_count, wanted, wanted_count);
+        if (status != ORR_OK) {
+            return status;
+        }
+        orr__tape_stop(tape);
+        tape->used = !tape->persists;
+        status = open_walk(tape, seeds, seed_count, wanted, wanted_count);
+    } else if (!repeats(tape, seeds, seed_count, wanted, wanted_count)) {
+        return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                 "another gradient of this tape was blocked; repeat that call");
+    }
+    if (status == ORR_OK) {
+        status = play(tape, seeds, seed_count, wanted, wanted_count);
+    }
+    if (status == ORR_BLOCKED) {
+        return status;
+    }
+    for (int i = 0; status == ORR_OK && i < wanted_count; i++) {
+        out_gradients[i] = orr_tensor_retain(walk->grads[number_of(tape, wanted[i])]);
+    }
+    orr__walk_close(tape);
+    return status;
+}
+
+enum orr_status orr_gradient(struct orr_gradient_tape *tape, struct orr_tensor *loss,
+                             struct orr_tensor *const *wanted, int wanted_count,
+                             struct orr_tensor **out_gradients) {
+    struct orr_gradient_seed seed = {.tensor = loss};
+    if (orr_shape_count(&loss->info.shape) != 1) {
+        char shape[ORR_SHAPE_TEXT_MAX];
+        for (int i = 0; i < wanted_count; i++) {
+            out_gradients[i] = NULL;
+        }
+        return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                 "the loss has shape %s, expected one element; give other tensors "
+                                 "a gradient to start from",
+                                 orr_shape_text(&loss->info.shape, shape));
+    }
+    return orr_gradient_from(tape, &seed, 1, wanted, wanted_count, out_gradients);
+}
