@@ -1,0 +1,53 @@
+-- Pipeline schedules as text: those of the papers, or one of your own, with what they cost.
+--
+--     orrery run scenarios/pipeline/draw.lua kind=zero_bubble ranks=8 microbatches=16 width=200
+--     orrery run scenarios/pipeline/draw.lua rows=F0,F1,B1,B0/F0,F1,B0,B1 forward=2
+--
+-- In a column: F forward, B backward (where there is a W of the same, the gradient of the input
+-- only), W gradient of the weights, each with its microbatch. A letter behind it is a further
+-- chunk of the rank; lower case is the second replica of a bidirectional pipeline; "-" goes on,
+-- "." waits. A backward takes `backward` and `weight` together.
+--
+-- devices: sim:teaching
+-- test:
+-- test: kind=interleaved chunks=3
+-- test: kind=bidirectional ranks=16 microbatches=64 from=400
+-- test: rows=F0,F1,B1,B0/F0,F1,B0,B1 forward=2
+
+local pipeline = require "pipeline"
+
+local p = orrery.args{ kind = "all", ranks = 4, microbatches = 8, chunks = 2, rows = "",
+                       forward = 1, backward = 1, weight = 1, send = 0, width = 100, from = 0 }
+
+local times = { F = p.forward, B = p.backward, W = p.weight, send = p.send }
+
+local function show(name, s)
+    local live, held = pipeline.check(s)
+    local cost = pipeline.simulate(s, times)
+    print(string.format("%s: %d ranks, %d microbatches%s: %d units%s, bubble %d/%d = %.1f %%", name,
+                        s.rank_count, s.microbatches,
+                        s.chunks > 1 and ", " .. s.chunks .. " chunks" or "", cost.makespan,
+                        cost.period < cost.makespan and
+                            " (" .. cost.period .. " when steps overlap)" or "",
+                        cost.bubble[1], cost.bubble[2], 100 * cost.bubble[1] / cost.bubble[2]))
+    print("activations: " .. table.concat(live, " ") .. "; for the weights: " ..
+          table.concat(held, " "))
+    print(pipeline.draw(s, { F = p.forward, B = p.backward, W = p.weight, send = p.send,
+                             width = p.width, from = p.from }))
+end
+
+local function paper(kind)
+    show(kind, pipeline.schedule{ kind = kind, ranks = p.ranks, microbatches = p.microbatches,
+                                  chunks = kind == "interleaved" and p.chunks or 1 })
+end
+
+if p.rows ~= "" then
+    show("rows", pipeline.parse((p.rows:gsub(",", " "):gsub("/", "\n"))))
+elseif p.kind ~= "all" then
+    paper(p.kind)
+else
+    for _, kind in ipairs{ "gpipe", "1f1b", "interleaved", "zero_bubble", "zero_bubble_2",
+                           "bidirectional" } do
+        paper(kind)
+    end
+end
