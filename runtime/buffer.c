@@ -677,15 +677,20 @@ enum orr_status orr_buffer_write(struct orr_buffer *buffer, uint64_t offset, con
                          &access);
 }
 
-enum orr_status orr_buffer_read(struct orr_buffer *buffer, uint64_t offset, void *to,
-                                uint64_t bytes, int64_t ns) {
+enum orr_status orr__buffer_read(struct orr_buffer *buffer, void *to, uint64_t offset,
+                                 uint64_t bytes, int64_t ns) {
     struct host_access access = {.to = to};
     const struct orr_range range = {buffer, offset, bytes, ORR_ACCESS_READ};
+    return access_buffer(buffer, ORR_COMMAND_HOSTREAD, buffer->runtime->id_hostread, &range, ns,
+                         &access);
+}
+
+enum orr_status orr_buffer_read(struct orr_buffer *buffer, uint64_t offset, void *to,
+                                uint64_t bytes, int64_t ns) {
     if (buffer->runtime->timing_only)
         return orr__runtime_fail(buffer->runtime, ORR_INVALID,
                                  "there are no numbers to read in a run that is timing only");
-    return access_buffer(buffer, ORR_COMMAND_HOSTREAD, buffer->runtime->id_hostread, &range, ns,
-                         &access);
+    return orr__buffer_read(buffer, to, offset, bytes, ns);
 }
 
 enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offset, const void *from,

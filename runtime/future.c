@@ -238,7 +238,7 @@ static enum orr_status read_piece(struct orr_runtime *runtime, struct arrival *a
     if (!values) {
         return orr__runtime_no_memory(runtime);
     }
-    enum orr_status status = orr_buffer_read(arrival->staging, 0, values, bytes, -1);
+    enum orr_status status = orr__buffer_read(arrival->staging, values, 0, bytes, -1);
     if (status == ORR_OK) {
         arrival->values = values;
     } else {
@@ -272,6 +272,15 @@ static void forget(struct orr_future *future) {
         orr_memory_free(future->runtime->memory, future->arrivals[i].values);
         future->arrivals[i].values = NULL;
     }
+}
+
+enum orr_status orr_future_wait(struct orr_future *future) {
+    orr_error_clear(&future->runtime->error);
+    enum orr_status status = collect(future);
+    if (status != ORR_OK && status != ORR_BLOCKED) {
+        forget(future);
+    }
+    return status;
 }
 
 enum orr_status orr_future_get(struct orr_future *future, void *values, size_t bytes) {

@@ -403,6 +403,9 @@ void orr__buffer_unused(struct orr_buffer *buffer);
  * Letting go happens in the retire callback too, and costs the host nothing. */
 void orr__buffer_hold(struct orr_buffer *buffer);
 void orr__buffer_let_go(struct orr_buffer *buffer);
+/* orr_buffer_read; under timing-only it takes as long, and `to` is left as it is. */
+enum orr_status orr__buffer_read(struct orr_buffer *buffer, void *to, uint64_t offset,
+                                 uint64_t bytes, int64_t ns) ORR_MUST_CHECK;
 /* Contents that the host layer writes itself before any command can see them; zeros if `from` is
  * NULL. Nothing under timing-only. The buffer must be new. */
 enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offset, const void *from,

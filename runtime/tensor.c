@@ -128,6 +128,19 @@ const struct orr_layout *orr_tensor_layout(const struct orr_tensor *tensor) {
     return &tensor->layout;
 }
 
+uint64_t orr_tensor_bytes(const struct orr_tensor *tensor, uint32_t device) {
+    const struct orr_mesh *mesh = tensor->layout.mesh;
+    uint64_t bytes = 0;
+    for (uint32_t rank = 0; rank < mesh->size; rank++) {
+        if (device == ORR_TENSOR_ALL_DEVICES || mesh->devices[rank] == device) {
+            struct orr_shape piece =
+                orr_layout_local(&tensor->layout, &tensor->info.shape, rank, NULL);
+            bytes += (uint64_t)orr_shape_count(&piece) * orr_dtype_size(tensor->info.dtype);
+        }
+    }
+    return bytes;
+}
+
 struct orr_buffer *orr_tensor_buffer(const struct orr_tensor *tensor, uint32_t rank) {
     return tensor->storage ? orr__tensor_blob(tensor, rank)->buffer : NULL;
 }

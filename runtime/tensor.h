@@ -71,6 +71,10 @@ void orr_tensor_destroy(struct orr_tensor **tensor);
 const struct orr_operand_info *orr_tensor_info(const struct orr_tensor *tensor);
 const struct orr_layout *orr_tensor_layout(const struct orr_tensor *tensor);
 
+/* Bytes of its pieces on a device of the runtime, or on all with ORR_TENSOR_ALL_DEVICES. */
+#define ORR_TENSOR_ALL_DEVICES UINT32_MAX
+uint64_t orr_tensor_bytes(const struct orr_tensor *tensor, uint32_t device);
+
 /* Buffer of a rank's blob, borrowed; NULL inside a region before its end. */
 struct orr_buffer *orr_tensor_buffer(const struct orr_tensor *tensor, uint32_t rank);
 
@@ -82,6 +86,10 @@ enum orr_status orr_tensor_future(struct orr_tensor *tensor,
 
 /* ORR_OK when the values are there, ORR_NOT_READY before. */
 enum orr_status orr_future_query(struct orr_future *future) ORR_MUST_CHECK;
+
+/* Blocks until the values are there, and reads them for a later get, which then returns at once.
+ * Under timing-only it takes the same time, though there are no values. */
+enum orr_status orr_future_wait(struct orr_future *future) ORR_MUST_CHECK;
 
 /* Blocks until the values are there and writes the whole tensor, dense, in its dtype: partial terms
  * reduced, shards put together. `bytes` is the size of `values`. ORR_INVALID under timing-only,

@@ -90,6 +90,13 @@ static int tape_pause(lua_State *L) {
     return after_pause(L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, after_pause), 0);
 }
 
+uint32_t orr__device_argument(lua_State *L, int index, const char *what) {
+    int64_t count = orr_runtime_device_count(orr__scenario_of(L)->runtime);
+    return orr__is_handle(L, index, ORR__DEVICE)
+               ? orr__device(L, index)
+               : (uint32_t)orr__integer(L, index, what, 0, count - 1);
+}
+
 /* tape:bytes(), tape:bytes(device): a device's index or handle */
 static int tape_bytes(lua_State *L) {
     const struct orr_gradient_tape *tape = tape_at(L, "bytes");
@@ -97,11 +104,7 @@ static int tape_bytes(lua_State *L) {
         lua_pushinteger(L, (lua_Integer)orr_gradient_tape_bytes(tape));
         return 1;
     }
-    uint32_t device =
-        orr__is_handle(L, 2, ORR__DEVICE)
-            ? orr__device(L, 2)
-            : (uint32_t)orr__integer(L, 2, "bytes: device", 0,
-                                     orr_runtime_device_count(orr__scenario_of(L)->runtime) - 1);
+    uint32_t device = orr__device_argument(L, 2, "bytes: device");
     lua_pushinteger(L, (lua_Integer)orr_gradient_tape_bytes_on(tape, device));
     return 1;
 }

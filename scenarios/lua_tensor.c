@@ -156,6 +156,15 @@ static int tensor_plan(lua_State *L) {
     return orr__finish(L, status, 3, 1, tensor_plan);
 }
 
+/* t:bytes(), t:bytes(device): a device's index or handle */
+static int tensor_bytes(lua_State *L) {
+    const struct orr_tensor *tensor = orr__tensor(L, 1, "bytes");
+    uint32_t device = lua_isnoneornil(L, 2) ? ORR_TENSOR_ALL_DEVICES
+                                            : orr__device_argument(L, 2, "bytes: device");
+    lua_pushinteger(L, (lua_Integer)orr_tensor_bytes(tensor, device));
+    return 1;
+}
+
 /* --- arithmetic --- */
 
 static int after_operator(lua_State *L, int status, lua_KContext context) {
@@ -220,6 +229,29 @@ static int tensor_unm(lua_State *L) {
 
 /* --- values --- */
 
+/* Field `values` of the table at 1 in `info`'s dtype, in Lua-owned memory. Without values, where none
+ * are looked at, NULL. */
+static const void *read_values(lua_State *L, const struct orr_operand_info *info) {
+    int64_t count = orr_shape_count(&info->shape);
+    size_t element = orr_dtype_size(info->dtype);
+    int type = lua_getfield(L, 1, "values");
+    if (type == LUA_TNIL && orr_runtime_timing_only(orr__scenario_of(L)->runtime)) {
+        return NULL;
+    }
+    if (type != LUA_TTABLE || (int64_t)lua_rawlen(L, -1) != count) {
+        orr__raise(L, ORR_INVALID, "orrery.tensor: values: expected a list of %lld numbers, got %s",
+                   (long long)count, luaL_typename(L, -1));
+    }
+    int values = lua_gettop(L);
+    void *data = lua_newuserdatauv(L, (size_t)count * element + 1, 0);
+    for (int64_t i = 0; i < count; i++) {
+        lua_rawgeti(L, values, i + 1);
+        orr_dtype_store(info->dtype, data, (size_t)i, orr__number(L, -1, "orrery.tensor: values"));
+        lua_pop(L, 1);
+    }
+    return data;
+}
+
 /* orrery.tensor{shape =, values =, dtype =, mesh =, place =} */
 static int orrery_tensor(lua_State *L) {
     static const char *const keys[] = {"shape", "values", "dtype", "mesh", "place", NULL};
@@ -234,19 +266,7 @@ static int orrery_tensor(lua_State *L) {
     if (orr_shape_check(&info.shape, element, &error) != ORR_OK) {
         return orr__raise(L, ORR_INVALID, "orrery.tensor: %s", error.text);
     }
-    int64_t count = orr_shape_count(&info.shape);
-    if (lua_getfield(L, 1, "values") != LUA_TTABLE || (int64_t)lua_rawlen(L, -1) != count) {
-        return orr__raise(L, ORR_INVALID,
-                          "orrery.tensor: values: expected a list of %lld numbers, got %s",
-                          (long long)count, luaL_typename(L, -1));
-    }
-    int values = lua_gettop(L);
-    void *data = lua_newuserdatauv(L, (size_t)count * element + 1, 0);
-    for (int64_t i = 0; i < count; i++) {
-        lua_rawgeti(L, values, i + 1);
-        orr_dtype_store(info.dtype, data, (size_t)i, orr__number(L, -1, "orrery.tensor: values"));
-        lua_pop(L, 1);
-    }
+    const void *data = read_values(L, &info);
     struct orr_layout layout;
     bool placed = orr__field_layout(L, 1, "orrery.tensor", &layout);
     const struct orr_scenario *scenario = orr__caller(L);
@@ -328,6 +348,14 @@ static int future_get(lua_State *L) {
     return orr__finish(L, status, 1, 1, future_get);
 }
 
+/* f:wait(): until the values are there. */
+static int future_wait(lua_State *L) {
+    struct orr_future *future = future_at(L, 1, "wait")->handle.pointer;
+    lua_settop(L, 1);
+    orr__caller(L);
+    return orr__finish(L, orr_future_wait(future), 1, 0, future_wait);
+}
+
 /* f:free(): the pinned memory goes; at the latest with the run. */
 static int future_free(lua_State *L) {
     struct future_handle *handle = future_at(L, 1, "free");
@@ -391,18 +419,26 @@ static int orrery_scope(lua_State *L) {
 void orr__open_tensors(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"tensor", orrery_tensor}, {"scope", orrery_scope}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {
-        {"free", tensor_free},      {"shape", tensor_shape},
-        {"dtype", tensor_dtype},    {"place", tensor_place},
-        {"future", tensor_future},  {"redistribute", tensor_redistribute},
-        {"plan", tensor_plan},      {"mesh", tensor_mesh},
-        {"role", orr__tensor_role}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"free", tensor_free},
+                                       {"shape", tensor_shape},
+                                       {"dtype", tensor_dtype},
+                                       {"bytes", tensor_bytes},
+                                       {"place", tensor_place},
+                                       {"future", tensor_future},
+                                       {"redistribute", tensor_redistribute},
+                                       {"plan", tensor_plan},
+                                       {"mesh", tensor_mesh},
+                                       {"role", orr__tensor_role},
+                                       {NULL, NULL}};
     static const luaL_Reg metamethods[] = {{"__add", tensor_add}, {"__sub", tensor_sub},
                                            {"__mul", tensor_mul}, {"__div", tensor_div},
                                            {"__unm", tensor_unm}, {"__close", tensor_free},
                                            {NULL, NULL}};
-    static const luaL_Reg future_methods[] = {
-        {"get", future_get}, {"ready", future_ready}, {"free", future_free}, {NULL, NULL}};
+    static const luaL_Reg future_methods[] = {{"get", future_get},
+                                              {"wait", future_wait},
+                                              {"ready", future_ready},
+                                              {"free", future_free},
+                                              {NULL, NULL}};
     int table = lua_gettop(L);
     lua_newtable(L);
     lua_setfield(L, LUA_REGISTRYINDEX, SCOPES);

@@ -40,6 +40,9 @@ void orr__push_mesh(lua_State *L, struct orr_mesh *mesh);
 /* The mesh at `index`. */
 struct orr_mesh *orr__mesh(lua_State *L, int index, const char *what);
 
+/* A device's index or handle at `index`; `what` is for messages. */
+uint32_t orr__device_argument(lua_State *L, int index, const char *what);
+
 /* Pushes a handle that owns the reference, and enters it into the open scope. */
 void orr__push_tensor(lua_State *L, struct orr_tensor *tensor);
 /* A method of tensors, in lua_role.c. */

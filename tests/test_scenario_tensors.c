@@ -155,6 +155,35 @@ static void a_future_that_is_waited_for_has_no_name_in_the_trace(void **state) {
     play_end(&play);
 }
 
+/* Runs without numbers may wait for values; both take the same time. */
+static void waiting_for_a_future_takes_as_long_without_values(void **state) {
+    (void)state;
+    const char *text = "local x = orrery.tensor{ shape = {2, 3}, values = %s }\n"
+                       "local f = x:future()\n"
+                       "f:wait()\n"
+                       "print(orrery.now(), x:bytes(), x:bytes(0))\n"
+                       "if not orrery.timing_only then print(f:get()[6]) end\n";
+    char with[512], without[512], times[64];
+    snprintf(with, sizeof with, text, "{1, 2, 3, 4, 5, 6}");
+    snprintf(without, sizeof without, text, "nil");
+    struct play play;
+    play_text(&play, with);
+    assert_int_equal(play.status, ORR_OK);
+    size_t length = strcspn(play.printed, "\n") + 1;
+    snprintf(times, sizeof times, "%.*s", (int)length, play.printed);
+    assert_non_null(strstr(times, "\t24\t24\n"));
+    assert_string_equal(play.printed + length, "6.0\n");
+    play_end(&play);
+    play_prepare(&play, without, 1);
+    play.fixture.config.timing_only = true;
+    play_run(&play);
+    assert_int_equal(play.status, ORR_OK);
+    assert_string_equal(play.printed, times);
+    play_end(&play);
+    expect_failure(without, "demo.lua:1: orrery.tensor: values: expected a list of 6 numbers, got "
+                            "nil");
+}
+
 static void the_devices_own_streams_keep_their_names(void **state) {
     (void)state;
     expect_failure("orrery.device(0):stream('copy', 'compute')",
@@ -173,6 +202,7 @@ int main(void) {
         cmocka_unit_test(a_compiled_function_belongs_to_one_host),
         cmocka_unit_test(a_scope_is_its_hosts_own),
         cmocka_unit_test(a_future_that_is_waited_for_has_no_name_in_the_trace),
+        cmocka_unit_test(waiting_for_a_future_takes_as_long_without_values),
         cmocka_unit_test(the_devices_own_streams_keep_their_names),
     };
     return cmocka_run_group_tests_name("scenario_tensors", tests, NULL, NULL);
