@@ -30,7 +30,7 @@ struct orr_layout {
     struct orr_placement axes[ORR_MESH_AXES_MAX];
 };
 
-enum { ORR_PLACEMENT_TEXT_MAX = 64 };
+enum { ORR_PLACEMENT_TEXT_MAX = 64, ORR_PLACEMENTS_TEXT_MAX = 256 };
 
 /* "R", "S(0)", "P" or "P(sum)", "P(avg)", ... ORR_INVALID for anything else. */
 enum orr_status orr_placement_parse(const char *text, struct orr_placement *out_placement,
@@ -54,6 +54,11 @@ enum orr_status orr_layout_check(const struct orr_layout *layout, const struct o
 /* Shape of a rank's piece of a tensor, and where it starts in the whole (may be NULL). */
 struct orr_shape orr_layout_local(const struct orr_layout *layout, const struct orr_shape *shape,
                                   uint32_t rank, int64_t *out_starts);
+
+/* An operator's operands with their placements: "x S(0), weight R"; what does not fit is left out.
+ * Returns `buffer` (ORR_PLACEMENTS_TEXT_MAX bytes). */
+const char *orr_placements_text(const struct orr_operator *op,
+                                const struct orr_layout *const *layouts, int count, char *buffer);
 
 /* Placements of an operator's result for given placements of its operands, axis by axis (every
  * operator's rules: placement_rules.c). ORR_INVALID names the operator, the placements given and

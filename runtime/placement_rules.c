@@ -2,7 +2,7 @@
  * one mesh axis, and what the result's is. Axes are independent of each other.
  *
  *     matmul          R,R -> R    S(row),R -> S(row)    R,S(column) -> S(column)
- *                     S(inner),S(inner) -> P
+ *                     S(inner),S(inner) -> P    batch dimensions as pointwise
  *     pointwise       all R -> R    all S(d) -> S(d), operands that broadcast along d being R
  *     add, sub        P,P -> P        scale, neg: P -> P       mul, div by R: P,R -> P
  *     norm            S(d) -> S(d) unless d is the last dimension; weights R
@@ -65,10 +65,13 @@ static int dim_in_operand(const struct question *q, int input, int dim) {
     return mine >= 0 && q->inputs[input].shape.dims[mine] == q->output->shape.dims[dim] ? mine : -1;
 }
 
-static bool pointwise_rule(const struct question *q, struct orr_placement *out) {
-    for (int dim = 0; dim < q->output->shape.rank; dim++) {
+/* One of the result's first `dims` dimensions is sharded in those of the first `count` operands
+ * that have it, and others, which broadcast along it, are replicated. */
+static bool broadcast_rule(const struct question *q, int count, int dims,
+                           struct orr_placement *out) {
+    for (int dim = 0; dim < dims; dim++) {
         bool fits = true, any = false;
-        for (int i = 0; i < q->count; i++) {
+        for (int i = 0; i < count; i++) {
             int mine = dim_in_operand(q, i, dim);
             bool sharded = mine >= 0 && is_shard(q->given[i], mine);
             any |= sharded;
@@ -79,7 +82,11 @@ static bool pointwise_rule(const struct question *q, struct orr_placement *out) 
             return true;
         }
     }
-    return partial_rule(q, out);
+    return false;
+}
+
+static bool pointwise_rule(const struct question *q, struct orr_placement *out) {
+    return broadcast_rule(q, q->count, q->output->shape.rank, out) || partial_rule(q, out);
 }
 
 /* Dimensions of a GEMM: rows and inner of x; inner and columns of the weight. */
@@ -106,11 +113,8 @@ static bool gemm_rule(const struct question *q, struct orr_placement *out) {
         *out = shard(y - 2);
         return q->given[1].kind == ORR_REPLICATE;
     }
-    for (int dim = 0; dim < x - 2 && x == y; dim++) { /* batch dimensions */
-        if (is_shard(q->given[0], dim)) {
-            *out = shard(dim);
-            return w == x ? is_shard(q->given[1], dim) : q->given[1].kind == ORR_REPLICATE;
-        }
+    if (broadcast_rule(q, 2, y - 2, out)) { /* batch dimensions */
+        return true;
     }
     *out = P;
     return bilinear_partial(q) && q->count < 3;
@@ -189,24 +193,20 @@ static bool transpose_rule(const struct question *q, struct orr_placement *out) 
     return false;
 }
 
-/* A reshape keeps a shard of a dimension whose size, and the sizes before it, do not change. A
- * dimension that is joined with others or parted, as [b, s, h d] and [b, s, h, d], keeps even
- * shards if it is the outermost of those on both sides: the pieces are the same runs of memory. */
+/* A reshape keeps a shard of a dimension whose size, and the number of elements before it, do not
+ * change. A dimension that is joined with others or parted, as [b, s, h d] and [b, s, h, d], keeps
+ * even shards if it is the outermost of those on both sides: the pieces are the same runs of
+ * memory. */
 static bool reshape_rule(const struct question *q, struct orr_placement *out) {
     const struct orr_shape *from = &q->inputs[0].shape, *to = &q->output->shape;
     int dim = q->given[0].dim;
     int64_t outer = 1, before = 1;
-    bool same = dim < to->rank && from->dims[dim] == to->dims[dim];
     for (int i = 0; i < dim; i++) {
         outer *= from->dims[i];
-        same = same && from->dims[i] == to->dims[i];
     }
-    *out = shard(dim);
-    if (same) {
-        return true;
-    }
-    for (int i = 0; i < to->rank && before <= outer && from->dims[dim] % q->parts == 0; i++) {
-        if (before == outer && to->dims[i] % q->parts == 0) {
+    for (int i = 0; i < to->rank && before <= outer; i++) {
+        bool even = from->dims[dim] % q->parts == 0 && to->dims[i] % q->parts == 0;
+        if (before == outer && (to->dims[i] == from->dims[dim] || (even && to->dims[i] > 1))) {
             *out = shard(i);
             return true;
         }
@@ -418,18 +418,26 @@ static const char *legal(const struct orr_operator *op) {
     }
 }
 
+const char *orr_placements_text(const struct orr_operator *op,
+                                const struct orr_layout *const *layouts, int count, char *buffer) {
+    size_t at = 0;
+    buffer[0] = '\0';
+    for (int i = 0; i < count && at + ORR_PLACEMENT_TEXT_MAX + 20 < ORR_PLACEMENTS_TEXT_MAX; i++) {
+        char text[ORR_PLACEMENT_TEXT_MAX];
+        at +=
+            (size_t)snprintf(buffer + at, ORR_PLACEMENTS_TEXT_MAX - at, "%s%.16s %s", i ? ", " : "",
+                             op->input_names[i], orr_layout_text(layouts[i], text));
+    }
+    return buffer;
+}
+
 static enum orr_status refuse(const struct question *q, const struct orr_mesh *mesh, int axis,
                               const struct orr_layout *const *layouts, struct orr_error *error) {
-    char given[256] = "";
-    size_t at = 0;
-    for (int i = 0; i < q->count && at < sizeof given - ORR_PLACEMENT_TEXT_MAX; i++) {
-        char text[ORR_PLACEMENT_TEXT_MAX];
-        at += (size_t)snprintf(given + at, sizeof given - at, "%s%s %s", i ? ", " : "",
-                               q->op->input_names[i], orr_layout_text(layouts[i], text));
-    }
+    char given[ORR_PLACEMENTS_TEXT_MAX];
     return orr_error_set(error, ORR_INVALID,
                          "%s: placements %s don't fit along mesh axis '%s'; legal: %s", q->op->name,
-                         given, mesh->names[axis], legal(q->op));
+                         orr_placements_text(q->op, layouts, q->count, given), mesh->names[axis],
+                         legal(q->op));
 }
 
 enum orr_status orr_placement_infer(const struct orr_operator *op,

@@ -108,6 +108,7 @@ struct local {
     struct orr_operand_info inputs[ORR_INPUTS_MAX], outputs[ORR_OUTPUTS_MAX];
     struct orr_attributes attributes;
     struct orr_cost cost;
+    bool nothing; /* its pieces of the results are empty: there is nothing to compute */
 };
 
 /* A query head reads the key-value head of its group: a rank's pieces must have the whole's groups,
@@ -150,32 +151,55 @@ static void cut(const struct orr__stage *stage, uint32_t rank, struct local *loc
     orr__localize(stage->op, inputs, stage->input_count, &outputs[0], &local->attributes);
 }
 
+static bool makes_nothing(const struct orr_operator *op, const struct local *local) {
+    for (int i = 0; i < op->outputs; i++) {
+        if (orr_shape_count(&local->outputs[i].shape) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The rule takes these placements, but not for these sizes. */
+static enum orr_status refuse_pieces(struct orr_runtime *runtime, const struct orr__stage *stage,
+                                     uint32_t rank, const char *why) {
+    const struct orr_layout *layouts[ORR_INPUTS_MAX];
+    char given[ORR_PLACEMENTS_TEXT_MAX];
+    for (int i = 0; i < stage->input_count; i++) {
+        layouts[i] = &stage->inputs[i]->layout;
+    }
+    return orr__runtime_fail(
+        runtime, ORR_UNSUPPORTED, "%s: placements %s: of rank %u, %s; even shards or R would do",
+        stage->op->name, orr_placements_text(stage->op, layouts, stage->input_count, given), rank,
+        why);
+}
+
 static enum orr_status localize(struct orr_runtime *runtime, const struct orr__stage *stage,
                                 uint32_t rank, struct local *local) {
     const struct orr_operator *op = stage->op;
-    struct orr_operand_info inferred[ORR_OUTPUTS_MAX];
     cut(stage, rank, local);
-    enum orr_status status =
-        op->infer(local->inputs, stage->input_count, &local->attributes, inferred, &runtime->error);
-    for (int i = 0; status == ORR_OK && i < op->outputs; i++) {
-        if (!orr_shape_equal(&inferred[i].shape, &local->outputs[i].shape)) {
-            status = orr__runtime_fail(
-                runtime, ORR_UNSUPPORTED,
-                "%s: pieces of rank %u don't make up the piece of the result (uneven shards?)",
-                op->name, rank);
-        }
+    local->cost = (struct orr_cost){0};
+    local->nothing = makes_nothing(op, local);
+    if (local->nothing) {
+        return ORR_OK;
     }
-    if (status == ORR_OK && !has_own_heads(stage, local)) {
-        status = orr__runtime_fail(runtime, ORR_UNSUPPORTED,
-                                   "%s: the query heads of rank %u are not those of its key-value "
-                                   "heads (uneven shards?)",
-                                   op->name, rank);
+    struct orr_operand_info inferred[ORR_OUTPUTS_MAX];
+    struct orr_error error = {0};
+    bool fits = op->infer(local->inputs, stage->input_count, &local->attributes, inferred,
+                          &error) == ORR_OK;
+    for (int i = 0; fits && i < op->outputs; i++) {
+        fits = orr_shape_equal(&inferred[i].shape, &local->outputs[i].shape);
     }
-    if (status == ORR_OK) {
-        local->cost =
-            op->cost(local->inputs, stage->input_count, &local->attributes, local->outputs);
+    if (!fits) {
+        return refuse_pieces(runtime, stage, rank,
+                             "pieces of the operands don't make up the piece of the result");
     }
-    return status;
+    if (!has_own_heads(stage, local)) {
+        return refuse_pieces(runtime, stage, rank,
+                             "the query heads are not those of its key-value heads");
+    }
+    local->cost = op->cost(local->inputs, stage->input_count, &local->attributes, local->outputs);
+    return ORR_OK;
 }
 
 /* What a kernel computes with: views of its operands. */
@@ -303,7 +327,8 @@ static enum orr_status launch_on_rank(struct orr_runtime *runtime, const struct 
                        orr__arithmetic_dtype(local->inputs, stage->input_count, &local->outputs[0]),
                    .cost = local->cost,
                    .op = op}};
-    if (!runtime->timing_only && orr_tensor_buffer(stage->outputs[0], rank)->data) {
+    bool computes = !runtime->timing_only && !local->nothing;
+    if (computes && orr_tensor_buffer(stage->outputs[0], rank)->data) {
         launch.kernel.work = new_work(runtime, stage, rank, local);
         launch.kernel.run = run_work;
         launch.kernel.release = release_work;

@@ -174,6 +174,9 @@ static const struct {
     {{"pad", {X46}, 1, {{"before", 0, 0, SHAPE(1)}}}, {"S(1)"}, "S(1)"},
     {{"pad", {X46}, 1, {{"before", 0, 0, SHAPE(1)}}}, {"S(0)"}, NULL},
     {{"pad", {X46}, 1, {{"before", 0, 0, SHAPE(1)}}}, {"P"}, "P(sum)"},
+    {{"matmul", {X46, {F32, SHAPE(3, 6, 2)}}, 2, {{0}}}, {"R", "S(0)"}, "S(0)"},
+    {{"matmul", {{F32, SHAPE(3, 4, 6)}, {F32, SHAPE(1, 6, 2)}}, 2, {{0}}}, {"S(0)", "R"}, "S(0)"},
+    {{"matmul", {{F32, SHAPE(3, 4, 6)}, {F32, SHAPE(3, 6, 2)}}, 2, {{0}}}, {"S(0)", "R"}, NULL},
     {{"adamw", {X46, X46, X46, X46}, 4, {{0}}}, {"S(0)", "S(0)", "S(0)", "S(0)"}, "S(0)"},
     {{"adamw", {X46, X46, X46, X46}, 4, {{0}}}, {"R", "P", "R", "R"}, NULL},
     {{"sgd", {X46, X46}, 2, {{0}}}, {"S(0)", "R"}, NULL},
@@ -187,6 +190,9 @@ static const struct {
     {{"reshape", {X46}, 1, {{"shape", 0, 0, SHAPE(4, 3, 2)}}}, {"S(1)"}, NULL},
     {{"reshape", {X46}, 1, {{"shape", 0, 0, SHAPE(1, 4, 6)}}}, {"S(0)"}, "S(1)"},
     {{"reshape", {X46}, 1, {{"shape", 0, 0, SHAPE(24)}}}, {"S(0)"}, "S(0)"},
+    {{"reshape", {{F32, SHAPE(1, 5, 2)}}, 1, {{"shape", 0, 0, SHAPE(5, 2)}}}, {"S(1)"}, "S(0)"},
+    {{"reshape", {{F32, SHAPE(5, 2)}}, 1, {{"shape", 0, 0, SHAPE(10)}}}, {"S(0)"}, NULL},
+    {{"reshape", {{F32, SHAPE(2, 5)}}, 1, {{"shape", 0, 0, SHAPE(2, 1, 5)}}}, {"S(1)"}, "S(2)"},
     {{"reshape", {X46}, 1, {{"shape", 0, 0, SHAPE(24)}}}, {"S(1)"}, NULL},
 };
 

@@ -136,7 +136,7 @@ static enum orr_status infer_cross_entropy(const struct orr_operand_info *inputs
     if (logits->rank != 2 || targets->rank != 1 || targets->dims[0] != logits->dims[0])
         return orr__refuse(op, inputs, input_count, error,
                            "expected logits [n, classes] and targets [n]");
-    if (logits->dims[0] == 0)
+    if (logits->dims[0] == 0 && attributes->values[0].integer == 0)
         return orr__refuse(op, inputs, input_count, error, "the mean of no rows is undefined");
     if (attributes->values[0].integer < 0)
         return orr__refuse(op, inputs, input_count, error,
