@@ -541,5 +541,5 @@ const struct orr__rule *orr__rule_of(const struct orr_operator *op) {
             return &rules[i];
         }
     }
-    return NULL;
+    return orr__image_rule(op);
 }

@@ -16,6 +16,13 @@ static struct orr_attribute *attribute(const struct orr_operator *op,
     return index >= 0 ? &attributes->values[index] : NULL;
 }
 
+/* A placement rule has seen to it that the piece is whole parts, or that there is one part. */
+static int64_t share(int64_t parts, const struct orr__piece *piece, int dim) {
+    int64_t whole = piece->whole.dims[dim];
+    int64_t mine = whole > 0 ? parts * piece->shape.dims[dim] / whole : 0;
+    return mine > 0 ? mine : 1;
+}
+
 /* A number: along one dimension of the piece. */
 static void set_integer(const struct orr_attribute_spec *spec, const struct orr__piece *piece,
                         struct orr_attribute *value) {
@@ -31,6 +38,7 @@ static void set_integer(const struct orr_attribute_spec *spec, const struct orr_
     case ORR_LOCAL_START: value->integer = is_cut ? piece->starts[dim] : 0; break;
     case ORR_LOCAL_WHOLE: value->integer = is_cut ? piece->whole.dims[dim] : 0; break;
     case ORR_LOCAL_PIECE: value->integer = piece->shape.dims[dim]; break;
+    case ORR_LOCAL_SHARE: value->integer = share(value->integer, piece, dim); break;
     }
 }
 

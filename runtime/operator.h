@@ -44,6 +44,9 @@
  *                  are sharded gives partial sums: a rank has zeros for rows that it has not
  *   cross_entropy  logits [n, classes] of floats, targets (i32 or i64) [n] -> mean, f32 (f64 for
  *                  f64)    total=0: what to divide by, 0 for n
+ *   conv2d         x [n, c, h, w], weight [o, c / groups, kh, kw], [bias [o]]    stride=1 padding=0
+ *                  groups=1; zeros around x; floats
+ *   groupnorm      x [n, c, ...], [weight [c]], [bias [c]]    groups=32 eps=1e-5; floats
  *   cast           x    dtype
  *   transpose      x    perm=[] (empty: the last two change places)
  *   slice          x    starts=[] ends=[]; shorter lists leave the rest whole, negative ones count
@@ -77,6 +80,12 @@
  *   max_backward       grad, x    dim=ORR_DIM_ALL keepdim=false
  *   embedding_backward      grad [..., width], indices [...] -> [rows, width]    rows shards=[]
  *   cross_entropy_backward  grad [], logits, targets    total      (backward_gather.c)
+ *
+ *   conv2d_backward_input     grad, weight    stride=1 padding=0 groups=1 size: [h, w] of x
+ *   conv2d_backward_weight    grad, x    stride=1 padding=0 groups=1 size: [kh, kw]
+ *                      (backward_conv.c)
+ *   groupnorm_backward        grad, x, [weight]    groups=32 eps=1e-5            (groupnorm.c)
+ *   groupnorm_backward_weight grad, x -> of weight, of bias    groups=32 eps=1e-5
  *
  *   sgd                param, grad -> param    lr weight_decay=0   (update.c)
  *   sgd_momentum       param, grad, momentum -> param, momentum    lr momentum=0.9 weight_decay=0
@@ -136,6 +145,7 @@ enum orr_attribute_local {
     ORR_LOCAL_SAME,   /* the same on every rank */
     ORR_LOCAL_OFFSET, /* the author's number, plus where the piece starts */
     ORR_LOCAL_PIECE,  /* the author's size of the whole becomes that of the piece */
+    ORR_LOCAL_SHARE,  /* the author's number of equal parts becomes that of the piece, 1 or more */
     ORR_LOCAL_START,  /* the runtime's own: where the piece starts in the whole */
     ORR_LOCAL_WHOLE   /* the runtime's own: the size of the whole; 0, or an empty list, where the
                        * piece is all of it */

@@ -99,4 +99,9 @@ static inline int wanted_dim(const struct question *q) {
 /* Says whether the placements given make sense, and if so what the result's is. */
 typedef bool (*rule_function)(const struct question *q, struct orr_placement *out);
 
+/* Convolutions and group norms (placement_image.c): an operator's rule, and the placements that fit
+ * it, for messages; NULL for other operators. */
+rule_function orr__image_placement(const struct orr_operator *op);
+const char *orr__image_legal(const struct orr_operator *op);
+
 #endif

@@ -27,6 +27,8 @@
  *     pad                         S(d) -> S(d) unless d is padded; P -> P
  *     count_nonfinite             S(d) -> P
  *
+ * Convolutions and group norms: placement_image.c.
+ *
  * mean and cross_entropy over sharded rows are partial too: each rank divides by the whole's count.
  *
  * A non-linear operator takes no partial operand: relu(a + b) is not relu(a) + relu(b). */
@@ -372,6 +374,10 @@ static bool answer(const struct question *q, struct orr_placement *out) {
     if (training) {
         return training(q, out);
     }
+    rule_function image = orr__image_placement(q->op);
+    if (image) {
+        return image(q, out);
+    }
     switch (q->op->class) {
     case ORR_OPERATOR_GEMM: return gemm_rule(q, out);
     case ORR_OPERATOR_POINTWISE: return pointwise_rule(q, out);
@@ -401,6 +407,9 @@ static int64_t parts_of(const struct orr_layout *layout, int axis) {
 }
 
 static const char *legal(const struct orr_operator *op) {
+    if (orr__image_legal(op)) {
+        return orr__image_legal(op);
+    }
     switch (op->class) {
     case ORR_OPERATOR_GEMM: return "R,R; S(row),R; R,S(column); S(inner),S(inner)";
     case ORR_OPERATOR_POINTWISE:

@@ -246,7 +246,7 @@ static const struct gradient_case cases[] = {
     {0},
 };
 
-const struct gradient_case *const gradient_tables[] = {cases, NULL};
+const struct gradient_case *const gradient_tables[] = {cases, gradient_cases_image, NULL};
 
 #define SOURCE   "it has no operand"
 #define BACKWARD "it is a part of a gradient, and there are no second derivatives"
@@ -278,6 +278,10 @@ const struct without_gradient without_gradient[] = {
     {"max_backward", BACKWARD},
     {"embedding_backward", BACKWARD},
     {"cross_entropy_backward", BACKWARD},
+    {"conv2d_backward_input", BACKWARD},
+    {"conv2d_backward_weight", BACKWARD},
+    {"groupnorm_backward", BACKWARD},
+    {"groupnorm_backward_weight", BACKWARD},
     {"sgd", UPDATE},
     {"sgd_momentum", UPDATE},
     {"adamw", UPDATE},

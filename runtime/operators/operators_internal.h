@@ -48,6 +48,8 @@
     X(slice)                                                                                       \
     X(concat)                                                                                      \
     X(reshape)                                                                                     \
+    X(conv2d)                                                                                      \
+    X(groupnorm)                                                                                   \
     X(zeros)                                                                                       \
     X(ones)                                                                                        \
     X(full)                                                                                        \
@@ -74,6 +76,10 @@
     X(embedding_backward)                                                                          \
     X(cross_entropy_backward)                                                                      \
     X(pad)                                                                                         \
+    X(conv2d_backward_input)                                                                       \
+    X(conv2d_backward_weight)                                                                      \
+    X(groupnorm_backward)                                                                          \
+    X(groupnorm_backward_weight)                                                                   \
     X(sgd)                                                                                         \
     X(sgd_momentum)                                                                                \
     X(adamw)                                                                                       \
