@@ -496,6 +496,46 @@ static void put_path(struct json *j, const struct orr_analysis *a) {
     put_close(j, "}");
 }
 
+/* What the allocator had taken from the device: unknown without its counter. */
+static void put_reserved(struct json *j, const struct orr_memory_peak *peak) {
+    if (peak->knows_reserved) {
+        put_count(j, "reserved_bytes", peak->reserved_bytes);
+        put_count(j, "reserved_peak_bytes", peak->reserved_peak_bytes);
+        put_count(j, "fragmentation_bytes", orr_memory_fragmentation(peak));
+    } else {
+        put_null(j, "reserved_bytes");
+        put_null(j, "reserved_peak_bytes");
+        put_null(j, "fragmentation_bytes");
+    }
+}
+
+/* Of each role the bytes at the device's peak, and its own largest. */
+static void put_roles(struct json *j, const struct orr_memory_peak *peak) {
+    put_open(j, "roles", "{");
+    for (int role = 0; role < ORR_ROLE_COUNT; role++) {
+        put_open(j, orr_role_text((enum orr_role)role), "{");
+        put_count(j, "bytes", peak->role_bytes[role]);
+        put_count(j, "peak_bytes", peak->role_peak_bytes[role]);
+        put_close(j, "}");
+    }
+    put_close(j, "}");
+}
+
+/* The lines that had most at the peak; `line_count` says how many there are in all. */
+static void put_lines(struct json *j, const struct orr_memory_peak *peak) {
+    put_count(j, "line_count", peak->line_total);
+    put_open(j, "lines", "[");
+    for (unsigned i = 0; i < peak->line_count; i++) {
+        put_open(j, NULL, "{");
+        put_string(j, "site", peak->lines[i].site);
+        put_string(j, "role", orr_role_text(peak->lines[i].role));
+        put_count(j, "count", peak->lines[i].count);
+        put_count(j, "bytes", peak->lines[i].bytes);
+        put_close(j, "}");
+    }
+    put_close(j, "]");
+}
+
 static void put_memory(struct json *j, const struct orr_analysis *a) {
     put_open(j, "memory", "[");
     for (size_t d = 0; d < a->peaks.count; d++) {
@@ -508,6 +548,9 @@ static void put_memory(struct json *j, const struct orr_analysis *a) {
         put_count(j, "requested_peak_bytes", peak->buffer_peak_bytes);
         put_count(j, "allocations", peak->allocations);
         put_count(j, "live_at_end_bytes", peak->live_at_end);
+        put_reserved(j, peak);
+        put_roles(j, peak);
+        put_lines(j, peak);
         put_open(j, "top", "[");
         for (unsigned i = 0; i < peak->top_count; i++) {
             put_open(j, NULL, "{");

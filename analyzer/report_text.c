@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyzer/report_memory.h"
 #include "analyzer/report_why.h"
 #include "analyzer/table.h"
 #include "analyzer/text.h"
@@ -669,38 +670,7 @@ static void add_path(struct report *r) {
 }
 
 static void add_memory(struct report *r) {
-    const struct orr_analysis *a = r->a;
-    uint64_t allocations = 0;
-    for (size_t d = 0; d < a->peaks.count; d++) {
-        allocations += a->peaks.items[d].allocations + (a->peaks.items[d].peak_bytes > 0);
-    }
-    if (allocations == 0) {
-        return;
-    }
-    heading(r, "memory");
-    struct orr_table table;
-    orr__table_begin(&table, a->memory,
-                     ">device|>peak|>capacity|>peak share of capacity|>"
-                     "allocations|>live at end|largest at the peak");
-    for (size_t d = 0; d < a->peaks.count && d < ROWS; d++) {
-        const struct orr_memory_peak *peak = &a->peaks.items[d];
-        char bytes[ORR_NUMBER_TEXT_MAX], all[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX];
-        char live[ORR_NUMBER_TEXT_MAX], label[ORR_TABLE_CELL_MAX + 1] = "-";
-        if (peak->top_count > 0 && peak->top[0].label[0] != '\0') {
-            orr__table_clean(peak->top[0].label, label);
-        }
-        bool known = peak->capacity_bytes > 0;
-        orr__table_row(&table, "%u|%s|%s|%s%s|%llu|%s|%s", peak->device,
-                       orr__amount_text(peak->peak_bytes, "B", bytes),
-                       known ? orr__amount_text(peak->capacity_bytes, "B", all) : "unknown",
-                       known ? orr__ratio_text((orr_u128)peak->peak_bytes * 100,
-                                               peak->capacity_bytes, 2, share)
-                             : "-",
-                       known ? " %" : "", (unsigned long long)peak->allocations,
-                       orr__amount_text(peak->live_at_end, "B", live), label);
-    }
-    orr__table_end(&table, &r->text);
-    more_rows(r, a->peaks.count, ROWS);
+    orr__report_memory(r->a, &r->text);
 }
 
 static void add_findings(struct report *r) {

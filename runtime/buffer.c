@@ -371,16 +371,27 @@ static void tell_history(struct orr_runtime *runtime, const struct orr__block *b
     }
 }
 
-static void count_memory(struct orr_runtime *runtime, uint32_t device) {
-    if (!runtime->writer)
-        return;
+static void count(struct orr_runtime *runtime, uint32_t device, uint32_t name, uint64_t bytes) {
     struct orr_record_counter record = {.header = ORR_RECORD_HEADER(counter, COUNTER),
                                         .ts_ns =
                                             runtime->verbs->now(runtime->backend, runtime->host),
-                                        .value = (double)runtime->devices[device].allocator->used,
+                                        .value = (double)bytes,
                                         .device = device,
-                                        .name = runtime->id_memory_bytes};
+                                        .name = name};
     orr_record_push(runtime->writer, &record);
+}
+
+/* What is reserved is told before what is allocated of it, so that of every figure of the latter
+ * the former is known. */
+static void count_memory(struct orr_runtime *runtime, uint32_t device) {
+    if (!runtime->writer)
+        return;
+    struct orr__device *counted = &runtime->devices[device];
+    if (counted->reserved_told != counted->allocator->reserved) {
+        counted->reserved_told = counted->allocator->reserved;
+        count(runtime, device, runtime->id_reserved_bytes, counted->reserved_told);
+    }
+    count(runtime, device, runtime->id_memory_bytes, counted->allocator->used);
 }
 
 static uint32_t stream_id_of(const struct orr_buffer *buffer) {

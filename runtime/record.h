@@ -292,7 +292,8 @@ struct orr_record_collective_member {
     uint32_t rank, pad;
 };
 
-struct orr_record_counter { /* value since ts_ns: "memory bytes", "queue depth" of a device */
+/* A device's value since ts_ns: "memory bytes", "reserved bytes", ... */
+struct orr_record_counter {
     struct orr_record header;
     int64_t ts_ns;
     double value;

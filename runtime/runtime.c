@@ -76,7 +76,8 @@ static enum orr_status intern_constants(struct orr_runtime *runtime) {
                      {"hostwrite", &runtime->id_hostwrite},
                      {"dev", &runtime->id_device_memory},
                      {"pinned", &runtime->id_pinned},
-                     {"memory bytes", &runtime->id_memory_bytes}};
+                     {"memory bytes", &runtime->id_memory_bytes},
+                     {"reserved bytes", &runtime->id_reserved_bytes}};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
         enum orr_status status = orr__runtime_name(runtime, constants[i].text, constants[i].id);
         if (status != ORR_OK)

@@ -195,6 +195,7 @@ struct orr__device {
     struct orr_buffer *buffers;                    /* live, the newest first */
     struct orr_buffer *deferred, **deferred_end;   /* freed, in order, blocks held */
     struct orr_role_usage roles[ORR_ROLE_COUNT];   /* of the live ones, bytes as asked for */
+    uint64_t reserved_told;                        /* by the last record of that counter */
 };
 
 struct orr__host {
@@ -282,7 +283,7 @@ struct orr_runtime {
     uint64_t failure_count;
     uint32_t failure_site, failure_name;
     uint32_t id_alloc, id_free, id_record_stream, id_wait, id_copy, id_fill, id_hostread,
-        id_hostwrite, id_device_memory, id_pinned, id_memory_bytes, id_algorithm,
+        id_hostwrite, id_device_memory, id_pinned, id_memory_bytes, id_reserved_bytes, id_algorithm,
         id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */
 };
 

@@ -255,8 +255,9 @@ static void gather(struct expected *e, const struct orr_record *record) {
             r->cmd, r->buffer, r->offset, r->bytes, (enum orr_access_mode)record->a};
     } else {
         const struct orr_record_counter *r = (const void *)record;
+        uint32_t order = (uint32_t)e->counter_count;
         e->counters[e->counter_count++] = (struct orr_timeline_counter){
-            r->device, orr_names_text(e->names, r->name), r->ts_ns, r->value};
+            r->device, order, orr_names_text(e->names, r->name), r->ts_ns, r->value};
     }
 }
 
@@ -340,6 +341,7 @@ static void compare_gathered(struct expected *e) {
     for (size_t i = 0; i < e->counter_count; i++) {
         assert_int_equal(t->counters[i].device, e->counters[i].device);
         assert_string_equal(t->counters[i].name, e->counters[i].name);
+        assert_int_equal(t->counters[i].order, e->counters[i].order);
         assert_true(t->counters[i].ts_ns == e->counters[i].ts_ns);
         assert_true(t->counters[i].value == e->counters[i].value); /* sums of eighths: exact */
     }

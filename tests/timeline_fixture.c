@@ -296,8 +296,11 @@ void fixture_collective_member(struct fixture *fixture, uint64_t collective, uin
 void fixture_counter(struct fixture *fixture, uint32_t device, const char *name, int64_t ts_ns,
                      double value) {
     struct orr_timeline_counter *counter = GROW(fixture, COUNTERS, counter);
-    *counter = (struct orr_timeline_counter){
-        .device = device, .name = name, .ts_ns = ts_ns, .value = value};
+    *counter = (struct orr_timeline_counter){.device = device,
+                                             .order = (uint32_t)fixture->timeline.counter_count - 1,
+                                             .name = name,
+                                             .ts_ns = ts_ns,
+                                             .value = value};
 }
 
 struct orr_timeline_finding *fixture_finding(struct fixture *fixture, const char *kind,

@@ -377,7 +377,9 @@ FROM collective_row AS r;
 -- Values over time: `value` holds from ts_ns until the next row of the same device and name.
 CREATE VIEW counter AS SELECT
     device,       -- device.id
-    (SELECT text FROM text WHERE id = r.name) AS name, -- 'memory bytes', 'queue depth', ...
+    (SELECT text FROM text WHERE id = r.name) AS name, -- 'memory bytes' (in live
+                                                       -- buffers), 'reserved bytes' (taken from the
+                                                       -- device), 'queue depth', ...
     ts_ns,
     value
 FROM counter_row AS r

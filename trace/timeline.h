@@ -124,6 +124,7 @@ struct orr_timeline_collective_member {
 
 struct orr_timeline_counter {
     uint32_t device;
+    uint32_t order; /* of the rows as they were written, modulo 2^32: who came first at one time */
     const char *name;
     int64_t ts_ns;
     double value;

@@ -332,6 +332,7 @@ static enum orr_status read_collective_member(struct orr__reader *reader, void *
 static enum orr_status read_counter(struct orr__reader *reader, void *item) {
     struct orr_timeline_counter *counter = item;
     counter->device = read_index(reader, 0);
+    counter->order = reader->counter_count++;
     counter->name = read_name(reader, 1);
     counter->ts_ns = read_time(reader, 2);
     counter->value = is_null(reader, 3) ? (double)NAN : sqlite3_column_double(reader->statement, 3);
@@ -394,7 +395,7 @@ const struct orr__table orr__timeline_tables[ORR__TIMELINE_TABLES] = {
      ARRAY(collectives, collective_count), true, read_collective},
     {"collective_member", "SELECT collective, rank, cmd FROM collective_member",
      ARRAY(collective_members, collective_member_count), true, read_collective_member},
-    {"counter_row", "SELECT device, name, ts_ns, value FROM counter_row",
+    {"counter_row", "SELECT device, name, ts_ns, value FROM counter_row ORDER BY rowid",
      ARRAY(counters, counter_count), true, read_counter},
     {"finding",
      "SELECT id, kind, severity, cmd_a, cmd_b, buffer, message, fix FROM finding ORDER BY id",

@@ -39,7 +39,8 @@ struct orr__reader {
     const char *table; /* being read, for messages, as is the next */
     sqlite3_int64 row; /* first column of the row being read, if it is an id */
     sqlite3_stmt *statement;
-    const char *clock; /* meta 'clock': ts_source of most commands */
+    uint32_t counter_count; /* rows of counters so far */
+    const char *clock;      /* meta 'clock': ts_source of most commands */
     struct orr__target targets[ORR__TARGET_CACHE_SIZE];
 };
 
