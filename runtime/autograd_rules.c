@@ -225,6 +225,12 @@ static void rule_dropout(struct orr__backward *b) {
     b->out[0] = call(b, &step, b->grads[0], NULL);
 }
 
+static void rule_dropout_mask(struct orr__backward *b) {
+    struct step step = step_of("dropout_mask_backward");
+    attribute(&step, "p")->real = forward(b, "p")->real;
+    b->out[0] = call(b, &step, b->grads[0], operand(b, b->node->input_count + 1));
+}
+
 /* --- products --- */
 
 static bool flag(const struct orr__backward *b, const char *name) {
@@ -402,6 +408,25 @@ static void rule_embedding(struct orr__backward *b) {
     b->out[1] = call(b, &step, b->grads[0], operand(b, 0));
 }
 
+/* Elements of the last dimension go back to where they came from. */
+static struct orr_tensor *scattered(struct orr__backward *b, struct orr_tensor *indices) {
+    const struct orr_shape *x = shape_of(b, 0);
+    const struct orr_shape last = orr_shape_of(1, (int64_t[]){x->rank - 1});
+    struct step step = step_of("scatter_last");
+    attribute(&step, "size")->integer = x->dims[x->rank - 1];
+    attribute(&step, "shards")->shape = shards_of(&b->node->traced[0], &last);
+    return call(b, &step, b->grads[0], indices);
+}
+
+static void rule_gather_last(struct orr__backward *b) {
+    b->out[0] = scattered(b, operand(b, 1));
+}
+
+/* Into the places of the values that were chosen, which are the second result. */
+static void rule_topk(struct orr__backward *b) {
+    b->out[0] = scattered(b, operand(b, b->node->input_count + 1));
+}
+
 static void rule_cross_entropy(struct orr__backward *b) {
     struct step step = step_of("cross_entropy_backward");
     int64_t total = forward(b, "total")->integer;
@@ -511,6 +536,7 @@ static const struct orr__rule rules[] = {
     {"scale", {0}, true, rule_scale},
     {"sqrt", {RESULT}, false, rule_sqrt},
     {"dropout", {0}, false, rule_dropout},
+    {"dropout_mask", {ORR__KEEP_RESULT_SECOND}, false, rule_dropout_mask},
     {"softmax", {RESULT}, false, rule_softmax},
     {"layernorm", {FIRST | SECOND, FIRST, 0}, false, rule_layernorm},
     {"rmsnorm", {FIRST | SECOND, FIRST}, false, rule_rmsnorm},
@@ -524,6 +550,8 @@ static const struct orr__rule rules[] = {
     {"mean", {0}, false, rule_mean},
     {"max", {FIRST}, false, rule_max},
     {"embedding", {0, FIRST}, false, rule_embedding},
+    {"gather_last", {SECOND}, false, rule_gather_last},
+    {"topk", {ORR__KEEP_RESULT_SECOND}, false, rule_topk},
     {"cross_entropy", {FIRST | SECOND}, false, rule_cross_entropy},
     {"cast", {0}, true, rule_cast},
     {"transpose", {0}, true, rule_transpose},

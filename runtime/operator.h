@@ -61,6 +61,16 @@
  *                  With both lists, the part at `starts` of a tensor of global_shape: shards of
  *                  ranks are the parts of one tensor. The same holds for dropout's mask.
  *
+ * What language models add, with the gradients of these rows:
+ *
+ *   gather_last    x [..., n], indices [..., k] -> [..., k]: elements of the last dimension; x
+ *                  sharded along it gives partial sums             (gather_last.c)
+ *   scatter_last   grad [..., k], indices [..., k] -> [..., size]    size shards=[]: its gradient
+ *   topk           x [..., n] -> values, indices (i64) [..., k]    k; the largest first, of equal
+ *                  ones that with the lower index
+ *   dropout_mask   x -> y, mask (bool)    p=0.5 seed=0; y as dropout's       (dropout_mask.c)
+ *   dropout_mask_backward    grad, mask    p=0.5
+ *
  * What training adds; runtime/autograd.h applies the first group. `grad` is the gradient of the
  * forward operator's result; sources and costs are in the files named.
  *
@@ -182,11 +192,11 @@ enum orr_operator_class {
     ORR_OPERATOR_NORM,      /* softmax, layernorm, rmsnorm: along the last dimension */
     ORR_OPERATOR_REDUCTION,
     ORR_OPERATOR_ATTENTION,
-    ORR_OPERATOR_GATHER, /* embedding, cross-entropy: data-dependent reads */
+    ORR_OPERATOR_GATHER, /* embedding, cross-entropy, experts: data-dependent reads */
     ORR_OPERATOR_MOVE,   /* cast, transpose, slice, concat: no arithmetic */
     ORR_OPERATOR_ALIAS,  /* reshape: the result is the operand's memory; no kernel, no cost */
     ORR_OPERATOR_SOURCE, /* zeros, full, arange, randn: shape and dtype are attributes */
-    ORR_OPERATOR_UPDATE, /* optimizers: several results, element by element */
+    ORR_OPERATOR_UPDATE, /* optimizers, dropout with a mask: results element by element */
 };
 
 struct orr_operator {

@@ -27,7 +27,7 @@
  *     pad                         S(d) -> S(d) unless d is padded; P -> P
  *     count_nonfinite             S(d) -> P
  *
- * Convolutions and group norms: placement_image.c.
+ * Convolutions and group norms: placement_image.c. What language models add: placement_model.c.
  *
  * mean and cross_entropy over sharded rows are partial too: each rank divides by the whole's count.
  *
@@ -370,13 +370,11 @@ static bool answer(const struct question *q, struct orr_placement *out) {
     if (all_replicated(q) && wanted_dim(q) < 0) {
         return true;
     }
-    rule_function training = training_rule(q);
-    if (training) {
-        return training(q, out);
-    }
-    rule_function image = orr__image_placement(q->op);
-    if (image) {
-        return image(q, out);
+    rule_function own = training_rule(q);
+    own = own ? own : orr__image_placement(q->op);
+    own = own ? own : orr__model_placement(q->op);
+    if (own) {
+        return own(q, out);
     }
     switch (q->op->class) {
     case ORR_OPERATOR_GEMM: return gemm_rule(q, out);
@@ -409,6 +407,9 @@ static int64_t parts_of(const struct orr_layout *layout, int axis) {
 static const char *legal(const struct orr_operator *op) {
     if (orr__image_legal(op)) {
         return orr__image_legal(op);
+    }
+    if (orr__model_legal(op)) {
+        return orr__model_legal(op);
     }
     switch (op->class) {
     case ORR_OPERATOR_GEMM: return "R,R; S(row),R; R,S(column); S(inner),S(inner)";
@@ -444,9 +445,9 @@ static enum orr_status refuse(const struct question *q, const struct orr_mesh *m
                               const struct orr_layout *const *layouts, struct orr_error *error) {
     char given[ORR_PLACEMENTS_TEXT_MAX];
     return orr_error_set(error, ORR_INVALID,
-                         "%s: placements %s don't fit along mesh axis '%s'; legal: %s", q->op->name,
-                         orr_placements_text(q->op, layouts, q->count, given), mesh->names[axis],
-                         legal(q->op));
+                         "%s: placements %s don't fit along mesh axis '%s'%s%s; legal: %s",
+                         q->op->name, orr_placements_text(q->op, layouts, q->count, given),
+                         mesh->names[axis], q->why[0] ? ": " : "", q->why, legal(q->op));
 }
 
 enum orr_status orr_placement_infer(const struct orr_operator *op,
@@ -466,13 +467,15 @@ enum orr_status orr_placement_infer(const struct orr_operator *op,
         }
     }
     for (int axis = 0; axis < mesh->axis_count; axis++) {
+        char why[PLACEMENT_WHY_MAX] = "";
         struct question q = {.op = op,
                              .inputs = inputs,
                              .count = input_count,
                              .attributes = attributes,
                              .output = output,
                              .axis = axis,
-                             .parts = parts_of(layouts[0], axis)};
+                             .parts = parts_of(layouts[0], axis),
+                             .why = why};
         for (int i = 0; i < input_count; i++) {
             q.given[i] = layouts[i]->axes[axis];
         }

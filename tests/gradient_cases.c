@@ -246,7 +246,8 @@ static const struct gradient_case cases[] = {
     {0},
 };
 
-const struct gradient_case *const gradient_tables[] = {cases, gradient_cases_image, NULL};
+const struct gradient_case *const gradient_tables[] = {cases, gradient_cases_image,
+                                                       gradient_cases_model, NULL};
 
 #define SOURCE   "it has no operand"
 #define BACKWARD "it is a part of a gradient, and there are no second derivatives"
@@ -261,6 +262,8 @@ const struct without_gradient without_gradient[] = {
     {"randn", SOURCE},
     {"argmax", "its result is whole numbers"},
     {"count_nonfinite", "its result is a count, constant wherever it is continuous"},
+    {"scatter_last", BACKWARD},
+    {"dropout_mask_backward", BACKWARD},
     {"relu_backward", BACKWARD},
     {"gelu_backward", BACKWARD},
     {"silu_backward", BACKWARD},

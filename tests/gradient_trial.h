@@ -49,6 +49,7 @@ struct gradient_case {
 
 /* The tables, one a file; NULL ends the list. */
 extern const struct gradient_case gradient_cases_image[];
+extern const struct gradient_case gradient_cases_model[];
 extern const struct gradient_case *const gradient_tables[];
 
 /* Operators that have no gradient. */

@@ -319,7 +319,8 @@ static void costs_are_exact(void **state) {
     }
 }
 
-/* Those behind randn, which training adds, have theirs in test_backward.c. */
+/* Those behind randn have theirs in test_model_operators.c and, from relu_backward on, in
+ * test_backward.c. */
 static void every_operator_has_a_row_here(void **state) {
     (void)state;
     bool behind = false;

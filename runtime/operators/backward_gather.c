@@ -24,15 +24,6 @@
 #include "runtime/operators/operators_internal.h"
 #include "runtime/operators/rows_internal.h"
 
-static int64_t load_index(const struct orr_tensor_view *indices, int64_t at) {
-    return indices->dtype == ORR_DTYPE_I32 ? ((const int32_t *)indices->data)[at]
-                                           : ((const int64_t *)indices->data)[at];
-}
-
-static bool is_index_dtype(enum orr_dtype dtype) {
-    return dtype == ORR_DTYPE_I32 || dtype == ORR_DTYPE_I64;
-}
-
 /* ---- embedding_backward ---- */
 
 enum { EMBEDDING_ROWS, EMBEDDING_SHARDS, EMBEDDING_FIRST, EMBEDDING_WHOLE };
@@ -45,7 +36,7 @@ static enum orr_status infer_embedding(const struct orr_operand_info *inputs, in
     enum orr_status status = orr__check_operands(op, inputs, input_count, ORR__ANY, error);
     if (status != ORR_OK)
         return status;
-    if (!orr_dtype_is_float(inputs[0].dtype) || !is_index_dtype(inputs[1].dtype))
+    if (!orr_dtype_is_float(inputs[0].dtype) || !orr__is_index(inputs[1].dtype))
         return orr__refuse(op, inputs, input_count, error,
                            "expected grad of floats and indices of i32 or i64");
     const struct orr_shape *grad = &inputs[0].shape, *indices = &inputs[1].shape;
@@ -96,7 +87,7 @@ static enum orr_status build_chains(const struct orr_tensor_view *inputs, int64_
     for (int64_t row = 0; row < here; row++)
         chains->first[row] = -1;
     for (int64_t i = count - 1; i >= 0; i--) {
-        int64_t index = load_index(&inputs[1], i);
+        int64_t index = orr__load_index(&inputs[1], i);
         if (index < 0 || index >= rows) {
             struct orr_operand_info infos[2] = {orr__info(&inputs[0]), orr__info(&inputs[1])};
             return orr__refuse(&orr__operator_embedding_backward, infos, 2, error,
@@ -265,7 +256,7 @@ static enum orr_status compute_cross_entropy(const struct orr_tensor_view *input
         return orr__no_scratch(&orr__operator_cross_entropy_backward, bytes, error);
     enum orr_status status = ORR_OK;
     for (int64_t i = 0; i < n && status == ORR_OK; i++) {
-        int64_t target = load_index(&inputs[2], i);
+        int64_t target = orr__load_index(&inputs[2], i);
         if (target < 0 || target >= classes) {
             status = refuse_target(inputs, target, i, error);
             break;

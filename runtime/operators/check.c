@@ -225,3 +225,7 @@ int64_t orr__strided_seek(const struct orr__strided *array, int64_t index, int64
     }
     return offset;
 }
+
+bool orr__is_index(enum orr_dtype dtype) {
+    return dtype == ORR_DTYPE_I32 || dtype == ORR_DTYPE_I64;
+}

@@ -12,15 +12,6 @@
 #include "runtime/operators/operators_internal.h"
 #include "runtime/operators/rows_internal.h"
 
-static int64_t load_index(const struct orr_tensor_view *indices, int64_t at) {
-    return indices->dtype == ORR_DTYPE_I32 ? ((const int32_t *)indices->data)[at]
-                                           : ((const int64_t *)indices->data)[at];
-}
-
-static bool is_index_dtype(enum orr_dtype dtype) {
-    return dtype == ORR_DTYPE_I32 || dtype == ORR_DTYPE_I64;
-}
-
 /* ---- embedding ---- */
 
 /* Of a weight whose rows are sharded: which of how many this rank has. */
@@ -35,7 +26,7 @@ static enum orr_status infer_embedding(const struct orr_operand_info *inputs, in
     enum orr_status status = orr__check_operands(op, inputs, input_count, ORR__ANY, error);
     if (status != ORR_OK)
         return status;
-    if (!is_index_dtype(inputs[0].dtype) || !orr_dtype_is_float(inputs[1].dtype))
+    if (!orr__is_index(inputs[0].dtype) || !orr_dtype_is_float(inputs[1].dtype))
         return orr__refuse(op, inputs, input_count, error,
                            "expected indices of i32 or i64 and a weight of floats");
     const struct orr_shape *indices = &inputs[0].shape;
@@ -76,7 +67,7 @@ static enum orr_status compute_embedding(const struct orr_tensor_view *inputs, i
     const char *weight = inputs[1].data;
     char *to = outputs[0].data;
     for (int64_t i = 0; i < count; i++) {
-        int64_t index = load_index(&inputs[0], i);
+        int64_t index = orr__load_index(&inputs[0], i);
         if (index < 0 || index >= rows) {
             struct orr_operand_info infos[2] = {orr__info(&inputs[0]), orr__info(&inputs[1])};
             return orr__refuse(&orr__operator_embedding, infos, input_count, error,
@@ -130,7 +121,7 @@ static enum orr_status infer_cross_entropy(const struct orr_operand_info *inputs
     if (status != ORR_OK)
         return status;
     const struct orr_shape *logits = &inputs[0].shape, *targets = &inputs[1].shape;
-    if (!orr_dtype_is_float(inputs[0].dtype) || !is_index_dtype(inputs[1].dtype))
+    if (!orr_dtype_is_float(inputs[0].dtype) || !orr__is_index(inputs[1].dtype))
         return orr__refuse(op, inputs, input_count, error,
                            "expected logits of floats and targets of i64 or i32");
     if (logits->rank != 2 || targets->rank != 1 || targets->dims[0] != logits->dims[0])
@@ -175,7 +166,7 @@ static enum orr_status check_targets(const struct orr_tensor_view *inputs, int i
                                      struct orr_error *error) {
     int64_t n = inputs[0].shape.dims[0], classes = inputs[0].shape.dims[1];
     for (int64_t i = 0; i < n; i++) {
-        int64_t target = load_index(&inputs[1], i);
+        int64_t target = orr__load_index(&inputs[1], i);
         if (target >= 0 && target < classes)
             continue;
         struct orr_operand_info infos[2] = {orr__info(&inputs[0]), orr__info(&inputs[1])};
@@ -206,7 +197,7 @@ static enum orr_status compute_cross_entropy(const struct orr_tensor_view *input
     for (int64_t i = 0; i < n; i++) {
         const char *from = (const char *)inputs[0].data + (size_t)i * row_size;
         orr_dtype_convert(compute, row, inputs[0].dtype, from, (size_t)classes);
-        sum += row_loss(compute, row, classes, load_index(&inputs[1], i));
+        sum += row_loss(compute, row, classes, orr__load_index(&inputs[1], i));
     }
     int64_t total = attributes->values[0].integer ? attributes->values[0].integer : n;
     orr_dtype_store(outputs[0].dtype, outputs[0].data, 0, sum / (double)total);

@@ -56,6 +56,11 @@
     X(arange)                                                                                      \
     X(rand)                                                                                        \
     X(randn)                                                                                       \
+    X(gather_last)                                                                                 \
+    X(scatter_last)                                                                                \
+    X(topk)                                                                                        \
+    X(dropout_mask)                                                                                \
+    X(dropout_mask_backward)                                                                       \
     X(relu_backward)                                                                               \
     X(gelu_backward)                                                                               \
     X(silu_backward)                                                                               \
@@ -152,6 +157,14 @@ struct orr_cost orr__cost_reduce(const struct orr_operand_info *inputs, int inpu
 struct orr_cost orr__cost_copy(const struct orr_operand_info *inputs, int input_count,
                                const struct orr_attributes *attributes,
                                const struct orr_operand_info *outputs);
+
+/* May a tensor of this dtype hold indices? i32 or i64. */
+bool orr__is_index(enum orr_dtype dtype);
+/* Element `at` of such a tensor. */
+static inline int64_t orr__load_index(const struct orr_tensor_view *indices, int64_t at) {
+    return indices->dtype == ORR_DTYPE_I32 ? ((const int32_t *)indices->data)[at]
+                                           : ((const int64_t *)indices->data)[at];
+}
 
 /* Product of dims[from] .. dims[to - 1]. */
 int64_t orr__dims_product(const struct orr_shape *shape, int from, int to);

@@ -96,9 +96,8 @@ SCALE(scale_f64, double)
 
 /* ---- Dropout ---- */
 
-/* Attributes: p, seed, global_shape, starts. An element is kept if the upper 53 of its random bits,
- * as a number in [0, 1), are p or more; compared as integers, which is exact because p * 2^53 is.
- * The choice is a mask: a branch would be mispredicted as often as p says. */
+/* Attributes: p, seed, global_shape, starts. The choice is a mask: a branch would be mispredicted
+ * as often as p says. */
 struct dropout {
     double p;
     uint64_t key, threshold;
@@ -110,7 +109,7 @@ static struct dropout dropout_of(const struct orr__block *block) {
     return (struct dropout){
         .p = values[0].real,
         .key = orr__random_key((uint64_t)values[1].integer),
-        .threshold = (uint64_t)ceil(values[0].real * 0x1p53),
+        .threshold = orr__dropout_threshold(values[0].real),
         .placement = orr__placement_of(block->shape, &values[2].shape, &values[3].shape),
     };
 }

@@ -15,6 +15,8 @@
 #ifndef ORR_RUNTIME_RANDOM_INTERNAL_H
 #define ORR_RUNTIME_RANDOM_INTERNAL_H
 
+#include <math.h>
+
 #include "runtime/operators/operators_internal.h"
 #include "runtime/splitmix.h"
 
@@ -24,6 +26,12 @@ uint64_t orr__random_key(uint64_t seed);
 /* 64 random bits for an element. */
 static inline uint64_t orr__random_bits(uint64_t key, uint64_t index) {
     return orr_splitmix_at(key, index);
+}
+
+/* Dropout with probability p keeps an element if the upper 53 of its random bits, as a number in
+ * [0, 1), are p or more; compared as integers, with this, which is exact because p * 2^53 is. */
+static inline uint64_t orr__dropout_threshold(double p) {
+    return (uint64_t)ceil(p * 0x1p53);
 }
 
 enum { ORR__RANDOM_PIECE = 512 };
