@@ -6,6 +6,24 @@
 
 #include "runtime/runtime_internal.h"
 
+/* Needs more devices than there are: says the shape, as 2 x 4, the product and the run's count. */
+static enum orr_status too_large(struct orr_runtime *runtime, int axis_count, const int64_t *dims) {
+    char text[ORR_MESH_AXES_MAX * 24], product[32] = "more than 2^63";
+    int used = 0;
+    int64_t size = 1;
+    bool fits = true;
+    for (int i = 0; i < axis_count; i++) {
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%lld", i > 0 ? " x " : "",
+                         (long long)dims[i]);
+        fits = fits && !__builtin_mul_overflow(size, dims[i], &size);
+    }
+    if (fits)
+        snprintf(product, sizeof product, "%lld", (long long)size);
+    return orr__runtime_fail(runtime, ORR_INVALID,
+                             "a mesh of %s needs %s devices, but the run has %u", text, product,
+                             (unsigned)runtime->device_count);
+}
+
 static enum orr_status check_dims(struct orr_runtime *runtime, int axis_count, const int64_t *dims,
                                   uint64_t *out_size) {
     if (axis_count < 1 || axis_count > ORR_MESH_AXES_MAX) {
@@ -14,19 +32,17 @@ static enum orr_status check_dims(struct orr_runtime *runtime, int axis_count, c
     }
     uint64_t size = 1;
     for (int i = 0; i < axis_count; i++) {
-        if (dims[i] < 1 || dims[i] > (int64_t)runtime->device_count) {
-            return orr__runtime_fail(
-                runtime, ORR_INVALID,
-                "mesh axis %d has %lld devices; expected 1 to %u, the number of "
-                "devices of the run",
-                i, (long long)dims[i], runtime->device_count);
+        if (dims[i] < 1) {
+            return orr__runtime_fail(runtime, ORR_INVALID,
+                                     "mesh axis %d has %lld devices, expected 1 or more", i,
+                                     (long long)dims[i]);
+        }
+    }
+    for (int i = 0; i < axis_count; i++) {
+        if ((uint64_t)dims[i] > runtime->device_count / size) {
+            return too_large(runtime, axis_count, dims);
         }
         size *= (uint64_t)dims[i];
-    }
-    if (size > runtime->device_count) {
-        return orr__runtime_fail(runtime, ORR_INVALID,
-                                 "a mesh of %llu devices is larger than the machine, which has %u",
-                                 (unsigned long long)size, runtime->device_count);
     }
     *out_size = size;
     return ORR_OK;

@@ -585,6 +585,39 @@ w:send{ source = 1, target = 1, from = {t[2], 0, 32}, to = {t[2], 32, 64} }
 expect.clean()""", "1 met, 0 failed", arguments=TWO)
 
 
+# --- parallel training ---------------------------------------------------------------------------
+
+refuse("a mesh larger than the machine names its shape",
+       'orrery.mesh{ shape = {4, 2}, names = {"dp", "tp"} }',
+       "a mesh of 4 x 2 needs 8 devices, but the run has 2", arguments=TWO)
+refuse("a mesh of more than 2^63 devices is refused",
+       "orrery.mesh{ shape = {1 << 40, 1 << 40} }",
+       "needs more than 2^63 devices, but the run has 2", arguments=TWO)
+refuse("a mesh without devices is refused", "orrery.mesh{ shape = {2, 0} }",
+       "axis 1 has 0 devices, expected 1 or more", arguments=TWO)
+
+STEP = """
+local training = require "training"
+local model = { a = orrery.ones{ shape = {4, 4} }, w = orrery.full{ shape = {4}, value = %s } }
+for step = 1, 3 do
+    local loss, grads = training.gradients(model, function()
+        return %s
+    end)
+    training.check_finite{ step = step, loss = loss, grads = grads }
+end
+"""
+refuse("NaN in a loss stops with the step and the parameter",
+       STEP % ("-1", "(model.a * model.w:sqrt()):sum()"),
+       "case.lua:8: training: step 1: the loss is ", "nan",
+       "not finite is that of 'a' (16 of 16 elements)")
+refuse("a gradient that is infinite stops, though the loss is finite",
+       STEP % ("0", "(model.a + model.w:sqrt()):sum()"),
+       "step 1: the loss is 16.0", "that of 'w' (4 of 4 elements)")
+accept("finite losses and gradients pass", STEP % ("1", "(model.a * model.w:sqrt()):sum()"))
+accept("without numbers nothing is checked",
+       STEP % ("-1", "(model.a * model.w:sqrt()):sum()"), arguments=("--timing-only",))
+
+
 # --- expectations --------------------------------------------------------------------------------
 
 

@@ -92,6 +92,14 @@ local function optimizer(options, allowed)
     return self
 end
 
+local function elements(tensor)
+    local count = 1
+    for _, size in ipairs(tensor:shape()) do
+        count = count * size
+    end
+    return count
+end
+
 local function zeros_like(tensor, dtype)
     local zero <close> = tensor * 0
     return dtype == zero:dtype() and zero * 1 or zero:cast{ dtype = dtype }
@@ -190,6 +198,39 @@ function training.scaler(options)
         return bad == 0
     end
     return self
+end
+
+-- Stops the program where numbers have gone bad: step, loss (a tensor of rank 0) and grads, by
+-- name. Waits for all of them. The one line names the step, the loss, and the first parameter, in
+-- the order of names, whose gradient is not finite. Reduce the gradients first. Without numbers
+-- (timing_only) there is nothing to check.
+function training.check_finite(options)
+    if orrery.timing_only then
+        return
+    end
+    local counts, futures = {}, {}
+    for name, grad in pairs(options.grads) do
+        counts[name] = grad:count_nonfinite()
+        futures[name] = counts[name]:future()
+    end
+    local seen = options.loss:future()
+    local loss = seen:get()
+    seen:free()
+    local bad, first = 0, "all gradients are finite"
+    for name, future in pairs(futures) do
+        local count = future:get()
+        bad = bad + (count > 0 and 1 or 0)
+        if bad == 1 and count > 0 then
+            first = string.format("the first gradient that is not finite is that of '%s' (%.0f of"
+                .. " %.0f elements)", name, count, elements(options.grads[name]))
+        end
+        future:free()
+        counts[name]:free()
+    end
+    if bad > 0 or loss ~= loss or math.abs(loss) == math.huge then
+        error(string.format("training: step %s: the loss is %s, and %s", options.step, loss, first),
+              2)
+    end
 end
 
 return training
