@@ -245,8 +245,39 @@ static struct orr_tensor *product(struct orr__backward *b, struct orr_tensor *x,
     return call(b, &step, x, y);
 }
 
+/* Leading dimensions of a weight that are x's own, if it broadcasts over all batch dimensions behind
+ * them: its gradient is a sum over those. -1 for a weight that is another matter. */
+static int weight_batch(const struct orr__backward *b) {
+    const struct orr_shape *x = shape_of(b, 0), *w = shape_of(b, 1), *y = shape_of(b, 2);
+    int kept = 0;
+    if (w->rank == 2) {
+        return 0;
+    }
+    if (w->rank != x->rank) {
+        return -1;
+    }
+    while (kept < w->rank - 2 && w->dims[kept] == x->dims[kept]) {
+        kept++;
+    }
+    for (int i = 0; i < w->rank - 2; i++) {
+        if (x->dims[i] != y->dims[i] || (i >= kept && w->dims[i] != 1)) {
+            return -1;
+        }
+    }
+    return kept < w->rank - 2 ? kept : -1;
+}
+
+static struct orr_tensor *weight_gradient(struct orr__backward *b, struct orr_tensor *x,
+                                          struct orr_tensor *y, int batch) {
+    struct step step = step_of("matmul_backward_weight");
+    attribute(&step, "batch")->integer = batch;
+    struct orr_tensor *grad = call(b, &step, x, y);
+    bool same = b->status != ORR_OK || orr_shape_equal(&grad->info.shape, shape_of(b, 1));
+    return same ? grad : reshaped(b, grad, shape_of(b, 1));
+}
+
 /* C = op(A) op(B). With A turned, the gradient of its turned form is turned back by computing the
- * transpose of the product. A weight without batch dimensions is one product over all rows. */
+ * transpose of the product. */
 static void rule_matmul(struct orr__backward *b) {
     struct orr_tensor *g = b->grads[0];
     bool turn_a = flag(b, "transpose_a"), turn_b = flag(b, "transpose_b");
@@ -255,9 +286,10 @@ static void rule_matmul(struct orr__backward *b) {
                                          : product(b, g, false, operand(b, 1), !turn_b);
         b->out[0] = unbroadcast(b, grad, 0);
     }
-    if (b->wanted[1] && !turn_a && shape_of(b, 1)->rank == 2) {
+    int batch = turn_a ? -1 : weight_batch(b);
+    if (b->wanted[1] && batch >= 0) {
         struct orr_tensor *x = operand(b, 0);
-        b->out[1] = binary(b, "matmul_backward_weight", turn_b ? g : x, turn_b ? x : g);
+        b->out[1] = weight_gradient(b, turn_b ? g : x, turn_b ? x : g, batch);
     } else if (b->wanted[1]) {
         struct orr_tensor *grad = turn_b ? product(b, g, true, operand(b, 0), turn_a)
                                          : product(b, operand(b, 0), !turn_a, g, false);

@@ -83,7 +83,8 @@
  *   rmsnorm_backward_weight      grad, x -> of weight    eps=1e-5
  *   rope_backward      grad    offset=0 theta=10000                (backward_attention.c)
  *   sdpa_backward      grad, q, k, v, out -> of q, of k, of v    causal=false scale=0
- *   matmul_backward_weight    x [..., m], y [..., n] -> [m, n]     (backward_move.c)
+ *   matmul_backward_weight    x [..., m], y [..., n] -> [m, n]    batch=0: leading dimensions that
+ *                      the result keeps                            (backward_move.c)
  *   pad                x    before=[] after=[]: zeros around x
  *   unbroadcast        x    dims leading=0: sum over several dimensions (backward_reduction.c)
  *   expand             x    shape dims=[] shards=[]: repeated along several dimensions

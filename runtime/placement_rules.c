@@ -18,7 +18,8 @@
  *     ..._backward pointwise      as pointwise; P,R -> P, because they are linear in the gradient
  *     softmax_, layernorm_, rmsnorm_backward    S(d),S(d),R -> S(d), d before the last dimension
  *     ..._backward_weight         R,R -> R    S(d),S(d) -> P; matmul's also S(last),R -> S(0),
- *                                 R,S(last) -> S(1) and P,R or R,P -> P
+ *                                 R,S(last) -> S(1), both behind its batch; P,R or R,P -> P;
+ *                                 S(batch),S(batch) -> S(batch)
  *     unbroadcast                 S(d) -> P for a summed d, else S(d); P -> P
  *     expand                      S(d) -> S(d); R -> R or, as asked, S(repeated d); P -> P
  *     max_backward                S(d),S(d) -> S(d) unless d is reduced
@@ -247,11 +248,12 @@ static bool move_rule(const struct question *q, struct orr_placement *out) {
 
 static bool matmul_weight_rule(const struct question *q, struct orr_placement *out) {
     int last = rank_of(q, 0) - 1;
-    *out = P;
+    int batch = (int)q->attributes->values[orr_operator_attribute(q->op, "batch")].integer;
+    *out = alike(q, 2) && q->given[0].dim < batch ? q->given[0] : P;
     if ((alike(q, 2) && q->given[0].dim != last) || bilinear_partial(q)) {
         return true;
     }
-    *out = shard(is_shard(q->given[0], last) ? 0 : 1);
+    *out = shard(batch + (is_shard(q->given[0], last) ? 0 : 1));
     return (is_shard(q->given[0], last) && q->given[1].kind == ORR_REPLICATE) ||
            (q->given[0].kind == ORR_REPLICATE && is_shard(q->given[1], last));
 }

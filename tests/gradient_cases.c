@@ -27,6 +27,12 @@ static void make_matmul(struct trial *trial, struct dice *dice) {
     bool a = roll(dice, 0, 1), b = roll(dice, 0, 1);
     struct orr_shape batch = random_shape(dice, (int)roll(dice, 0, 2), 3);
     struct orr_shape x = shrunk(dice, &batch), w = shrunk(dice, &batch);
+    if (roll(dice, 0, 2) == 0) { /* the weight's own dimensions, then ones */
+        x = w = batch;
+        for (int i = (int)roll(dice, 0, w.rank); i < w.rank; i++) {
+            w.dims[i] = 1;
+        }
+    }
     x.dims[x.rank++] = a ? k : m;
     x.dims[x.rank++] = a ? m : k;
     w.dims[w.rank++] = b ? n : k;

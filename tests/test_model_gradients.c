@@ -56,6 +56,21 @@ static const struct example {
      {{F64(2, 4, 6), "S(0)", "S(1)", "[S(0), S(1)]"}},
      {{"causal", 1, 0, {0}}},
      "[S(0), S(1)]"},
+    {"matmul", /* experts along dp, groups along tp */
+     {{F64(2, 4, 3, 5), "S(0)", "S(1)", "[S(0), S(1)]"},
+      {F64(2, 1, 5, 2), "S(0)", "R", "[S(0), P(sum)]"}},
+     {{0}},
+     "[S(0), S(1)]"},
+    {"matmul", /* groups along dp, columns along tp */
+     {{F64(2, 4, 3, 5), "S(1)", "R", "[S(1), P(sum)]"},
+      {F64(2, 1, 5, 4), "R", "S(3)", "[P(sum), S(3)]"}},
+     {{0}},
+     "[S(1), S(3)]"},
+    {"matmul", /* a batch of x against one weight for all, cut by rows */
+     {{F64(2, 4, 3, 6), "S(1)", "S(3)", "[S(1), S(3)]"},
+      {F64(2, 1, 6, 4), "R", "S(2)", "[P(sum), S(2)]"}},
+     {{0}},
+     "[S(1), P(sum)]"},
     {"gather_last",
      {{F64(4, 6), "S(0)", "S(1)", "[S(0), S(1)]"}, {I64(4, 3), "S(0)", "R", NULL}},
      {{0}},

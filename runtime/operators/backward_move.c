@@ -2,12 +2,14 @@
  *
  *     matmul_backward_weight    x [..., m], y [..., n] -> [m, n], the sum over all leading
  *                               dimensions of x's row times y's row: for y = x w the gradient of w
- *                               is that of (x, grad y), for linear's weight that of (grad y, x)
+ *                               is that of (x, grad y), for linear's weight that of (grad y, x).
+ *                               batch=0: so many of the leading dimensions stay, in front of
+ *                               [m, n]: a weight for each expert, that all its rows share
  *     pad                       x    before=[] after=[]: zeros around x; shorter lists leave the
  *                               rest as it is
  *
- * Cost. matmul_backward_weight is one product of [m, rows] and [rows, n]: 2 m n rows FLOPs, each
- * operand once, the result once (see matmul.c). pad: no FLOPs; x once, the result once. */
+ * Cost. matmul_backward_weight is a product of [m, rows] and [rows, n], or one for each element of
+ * the batch: 2 m n rows FLOPs, each operand once, the result once (see matmul.c). pad: no FLOPs; x once, the result once. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,11 +17,13 @@
 
 /* ---- matmul_backward_weight ---- */
 
+enum { WEIGHT_BATCH };
+
 static enum orr_status infer_weight(const struct orr_operand_info *inputs, int input_count,
                                     const struct orr_attributes *attributes,
                                     struct orr_operand_info *out_outputs, struct orr_error *error) {
-    (void)attributes;
     const struct orr_operator *op = &orr__operator_matmul_backward_weight;
+    int64_t batch = attributes->values[WEIGHT_BATCH].integer;
     enum orr_status status = orr__check_same_dtype(op, inputs, input_count, ORR__FLOATS, error);
     if (status != ORR_OK)
         return status;
@@ -31,10 +35,16 @@ static enum orr_status infer_weight(const struct orr_operand_info *inputs, int i
         return orr__refuse(op, inputs, input_count, error,
                            "expected x [..., m] and y [..., n] with equal leading dimensions");
     int64_t m = x->dims[x->rank - 1], n = y->dims[y->rank - 1];
+    if (batch < 0 || batch > x->rank - 1)
+        return orr__refuse(op, inputs, input_count, error,
+                           "batch is %" PRId64 ", expected 0 to %d, the leading dimensions", batch,
+                           (int)x->rank - 1);
     if (m > INT32_MAX || n > INT32_MAX || orr__dims_product(x, 0, x->rank - 1) > INT32_MAX)
         return orr__refuse(op, inputs, input_count, error, "a dimension is larger than 2^31 - 1");
     struct orr_operand_info result = {.dtype = inputs[0].dtype,
-                                      .shape = orr_shape_of(2, (int64_t[]){m, n})};
+                                      .shape = orr_shape_of((int)batch, x->dims)};
+    result.shape.dims[result.shape.rank++] = m;
+    result.shape.dims[result.shape.rank++] = n;
     status = orr__check_result(op, inputs, input_count, &result, error);
     if (status == ORR_OK)
         out_outputs[0] = result;
@@ -61,23 +71,32 @@ static enum orr_status compute_weight(const struct orr_tensor_view *inputs, int 
                                       const struct orr_tensor_view *outputs,
                                       const struct orr_memory *memory, struct orr_error *error) {
     (void)input_count;
-    (void)attributes;
     const struct orr_shape *x = &inputs[0].shape;
+    int batch = (int)attributes->values[WEIGHT_BATCH].integer;
     struct orr__gemm gemm = {
         .dtype = inputs[0].dtype,
-        .m = outputs[0].shape.dims[0],
-        .n = outputs[0].shape.dims[1],
-        .k = orr__dims_product(x, 0, x->rank - 1),
+        .m = outputs[0].shape.dims[batch],
+        .n = outputs[0].shape.dims[batch + 1],
+        .k = orr__dims_product(x, batch, x->rank - 1),
         .transpose_a = true,
-        .a = inputs[0].data,
-        .b = inputs[1].data,
-        .c = outputs[0].data,
     };
-    return orr__gemm_run(&orr__operator_matmul_backward_weight, &gemm, memory, error);
+    int64_t products = orr__dims_product(x, 0, batch);
+    size_t size = orr_dtype_size(gemm.dtype);
+    enum orr_status status = ORR_OK;
+    for (int64_t i = 0; i < products && status == ORR_OK; i++) {
+        gemm.a = (const char *)inputs[0].data + (size_t)(i * gemm.k * gemm.m) * size;
+        gemm.b = (const char *)inputs[1].data + (size_t)(i * gemm.k * gemm.n) * size;
+        gemm.c = (char *)outputs[0].data + (size_t)(i * gemm.m * gemm.n) * size;
+        status = orr__gemm_run(&orr__operator_matmul_backward_weight, &gemm, memory, error);
+    }
+    return status;
 }
 
 static const char *const weight_names[] = {"x", "y"};
-static const struct orr_attribute_spec no_attributes[] = {{.name = NULL}};
+static const struct orr_attribute_spec weight_attributes[] = {
+    [WEIGHT_BATCH] = {.name = "batch", .kind = ORR_ATTRIBUTE_INT},
+    {.name = NULL},
+};
 
 const struct orr_operator orr__operator_matmul_backward_weight = {
     .name = "matmul_backward_weight",
@@ -86,7 +105,7 @@ const struct orr_operator orr__operator_matmul_backward_weight = {
     .inputs_max = 2,
     .outputs = 1,
     .input_names = weight_names,
-    .attributes = no_attributes,
+    .attributes = weight_attributes,
     .infer = infer_weight,
     .cost = cost_weight,
     .compute = compute_weight,
