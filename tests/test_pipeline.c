@@ -18,13 +18,14 @@
     PIPELINE                                                                                       \
     "local function for_all(f)\n"                                                                  \
     "    for _, kind in ipairs{ 'gpipe', '1f1b', 'interleaved', 'zero_bubble', 'zero_bubble_2',\n" \
-    "                           'bidirectional' } do\n"                                            \
+    "                           'zero_bubble_v', 'bidirectional', 'dualpipe' } do\n"               \
     "        for p = 1, 5 do for m = 1, 9 do for v = 1, kind == 'interleaved' and 3 or 1 do\n"     \
-    "            local even = p % 2 == 0 and m % 2 == 0\n"                                         \
+    "            local even, n = p % 2 == 0 and m % 2 == 0, kind == 'interleaved' and v or nil\n"  \
     "            if (kind ~= 'interleaved' or m % p == 0) and\n"                                   \
-    "               (kind ~= 'bidirectional' or even) then\n"                                      \
-    "                f(kind, p, m, v, pipeline.schedule{ kind = kind, ranks = p,\n"                \
-    "                                                    microbatches = m, chunks = v })\n"        \
+    "               (kind ~= 'bidirectional' or even) and\n"                                       \
+    "               (kind ~= 'dualpipe' or even and m >= 2 * p) then\n"                            \
+    "                f(kind, p, m, n, pipeline.schedule{ kind = kind, ranks = p,\n"                \
+    "                                                    microbatches = m, chunks = n })\n"        \
     "            end\n"                                                                            \
     "        end end end\n"                                                                        \
     "    end\n"                                                                                    \
@@ -38,13 +39,12 @@ static void bubbles_are_those_of_the_papers(void **state) {
         "for_all(function(kind, p, m, v, s)\n"
         "    for _, t in ipairs{ {}, { F = 2 }, { F = 3, B = 4, W = 2 }, { F = 7, B = 0, W = 0 } } "
         "do\n"
-        "        local known, share, step = pcall(pipeline.bubble, kind, p, m, v, t)\n"
+        "        local known, share, step, which = pcall(pipeline.bubble, kind, p, m, v, t)\n"
         "        if known then\n"
         "            local got = pipeline.simulate(s, t)\n"
-        "            local time = kind == 'zero_bubble_2' and got.period or got.makespan\n"
-        "            local idle = time - got.ranks[1].busy\n"
-        "            assert(time == step and idle * share[2] == time * share[1],\n"
-        "                   kind .. ' p ' .. p .. ' m ' .. m .. ' v ' .. v)\n"
+        "            local idle = got[which] - got.ranks[1].busy\n"
+        "            assert(got[which] == step and idle * share[2] == step * share[1],\n"
+        "                   kind .. ' p ' .. p .. ' m ' .. m .. ' v ' .. (v or 1))\n"
         "        end\n"
         "        local key = kind .. (known and ': equal to the formula' or ': no formula')\n"
         "        count[key] = (count[key] or 0) + 1\n"
@@ -53,10 +53,12 @@ static void bubbles_are_those_of_the_papers(void **state) {
         "for key, n in pairs(count) do print(key, n) end\n",
         "1f1b: equal to the formula\t180\n"
         "bidirectional: equal to the formula\t22\nbidirectional: no formula\t10\n"
+        "dualpipe: equal to the formula\t4\ndualpipe: no formula\t12\n"
         "gpipe: equal to the formula\t180\n"
         "interleaved: equal to the formula\t228\n"
         "zero_bubble: equal to the formula\t180\n"
-        "zero_bubble_2: equal to the formula\t180\n");
+        "zero_bubble_2: equal to the formula\t180\n"
+        "zero_bubble_v: equal to the formula\t45\nzero_bubble_v: no formula\t135\n");
 }
 
 /* The shares as the papers write them, with numbers put in by hand. */
@@ -76,6 +78,8 @@ static void formulas_have_the_shape_that_the_papers_give(void **state) {
                  "show('bidirectional', 4, 4, 1, { F = 2 })\n"
                  "show('bidirectional', 4, 8, 1, { F = 2 })\n"
                  "show('bidirectional', 4, 4)\n"
+                 "show('zero_bubble_v', 4, 7)\n"
+                 "show('dualpipe', 8, 20)\n"
                  "print(pcall(pipeline.bubble, 'zero_bubble', 4, 8, 1, { W = 2 }))\n"
                  "print(pcall(pipeline.bubble, 'gpipe', 4, 8, 1, { send = 2 }))\n",
         "3/11 of 33\n" /* (p-1)/(m+p-1) */
@@ -87,6 +91,8 @@ static void formulas_have_the_shape_that_the_papers_give(void **state) {
         "1/5 of 20\n" /* (p-2)/(2m+p-2) = 2/10 */
         "1/9 of 36\n" /* 2/18 */
         "1/4 of 16\n" /* (p-2)/(3m/2+p-2) = 2/8 */
+        "0/1 of 42\n"
+        "1/21 of 63\n"
         "false\tpipeline: bubble: no closed form for zero_bubble with F = 1, B = 1, W = 2; "
         "expected a W that is no longer than F and B\n"
         "false\tpipeline: bubble: there is no closed form with send = 2; see simulate\n");
@@ -109,6 +115,8 @@ static void activations_are_as_many_as_the_papers_say(void **state) {
         "        assert(math.max(table.unpack(live)) == p)\n"
         "        assert(math.min(table.unpack(live)) == p // 2 + 1)\n"
         "    end\n"
+        "    if kind == 'zero_bubble_v' and m >= 2 * p - 1 then assert(live[p] == 2 * p) end\n"
+        "    if kind == 'dualpipe' then assert(most == p + 1 and live[p] == p + 1) end\n"
         "    if kind == 'interleaved' and v == 3 and p == 3 and m == 9 then\n"
         "        print(table.concat(live, ' '))\n"
         "    end\n"
@@ -204,16 +212,19 @@ static void drawings_can_be_read_back(void **state) {
         "end\n"
         "local count = 0\n"
         "for_all(function(kind, p, m, v, s)\n"
-        "    local back = pipeline.parse(pipeline.draw(s, { width = 10000 }))\n"
+        "    local back = pipeline.parse(pipeline.draw(s, { width = 10000 }),\n"
+        "                                { shape = kind == 'zero_bubble_v' and 'v' or 'loop' })\n"
         "    assert(words(s) == words(back), kind)\n"
         "    pipeline.check(back)\n"
         "    count = count + 1\n"
         "end)\n"
         "print(count)\n"
         "print(pcall(pipeline.parse, 'F0 F1\\nF0 G1'))\n"
-        "print(pcall(pipeline.parse, '\\n'))\n",
-        "245\nfalse\tpipeline: rank 1: 'G1'; expected words like F0, B0, W0, F0b, f0 or .\n"
-        "false\tpipeline: the schedule has no action\n");
+        "print(pcall(pipeline.parse, '\\n'))\n"
+        "print(pcall(pipeline.parse, 'F0 B0', { shape = 'w' }))\n",
+        "294\nfalse\tpipeline: rank 1: 'G1'; expected words like F0, B0, W0, F0b, f0 or .\n"
+        "false\tpipeline: the schedule has no action\n"
+        "false\tpipeline: parse: shape 'w'; expected loop or v\n");
 }
 
 /* --- times --- */
@@ -274,7 +285,7 @@ static void the_executor_keeps_every_order(void **state) {
         "    for r, list in ipairs(s.ranks) do assert(at[r - 1] == #list) end\n"
         "end)\n"
         "print(count)\n",
-        "12276\n");
+        "16530\n");
 }
 
 /* Calls come in the order of their times, so that no rank's work is enqueued late. */
@@ -377,15 +388,21 @@ static void arguments_are_checked(void **state) {
                  "try{ kind = 'interleaved', ranks = 2, microbatches = 5, chunks = 2 }\n"
                  "try{ kind = 'bidirectional', ranks = 3, microbatches = 4 }\n"
                  "try{ kind = 'bidirectional', ranks = 4, microbatches = 3 }\n"
+                 "try{ kind = 'dualpipe', ranks = 4, microbatches = 6 }\n"
+                 "try{ kind = 'zero_bubble_v', ranks = 4, microbatches = 6, chunks = 3 }\n"
                  "try{ kind = 'gpipe', rank = 2 }\n",
-        "pipeline: there is no kind '2f2b'; known: 1f1b, bidirectional, gpipe, interleaved, "
-        "zero_bubble, zero_bubble_2\n"
+        "pipeline: there is no kind '2f2b'; known: 1f1b, bidirectional, dualpipe, gpipe, "
+        "interleaved, zero_bubble, zero_bubble_2, zero_bubble_v\n"
         "pipeline: ranks: expected a whole number from 1, got 0\n"
         "pipeline: microbatches: expected a whole number from 1, got nil\n"
-        "pipeline: gpipe has one chunk a rank, not 2; expected kind interleaved\n"
+        "pipeline: gpipe has 1 stage of a replica on a rank, not 2; expected kind interleaved\n"
         "pipeline: interleaved: 5 microbatches; expected a multiple of the 2 ranks\n"
         "pipeline: bidirectional: 3 ranks, 4 microbatches; both have to be even\n"
         "pipeline: bidirectional: 4 ranks, 3 microbatches; both have to be even\n"
+        "pipeline: dualpipe: 4 ranks, 6 microbatches; expected an even number of ranks and an even "
+        "number of microbatches, at least twice as many\n"
+        "pipeline: zero_bubble_v has 2 stages of a replica on a rank, not 3; expected kind "
+        "interleaved\n"
         "pipeline: unknown key 'rank' in pipeline.schedule; known: kind, ranks, microbatches, "
         "chunks\n");
     expect_failure(PIPELINE "\npipeline.schedule{ kind = 'gpipe', ranks = 2, microbatches = -1 }",

@@ -66,17 +66,22 @@ local function kind_of(name)
     return kinds[name]
 end
 
-local function check_counts(name, p, m, v)
+-- The kind, and the number of chunks; checks the numbers.
+local function numbers(name, p, m, v)
+    local kind = kind_of(name)
+    v = v or kind.chunks or 1
     whole(p, "ranks", 1)
     whole(m, "microbatches", 1)
     whole(v, "chunks", 1)
-    if v > 1 and name ~= "interleaved" then
-        fail("%s has one chunk a rank, not %d; expected kind interleaved", name, v)
-    elseif name == "interleaved" and m % p ~= 0 then
-        fail("interleaved: %d microbatches; expected a multiple of the %d ranks", m, p)
-    elseif name == "bidirectional" and (p % 2 ~= 0 or m % 2 ~= 0) then
-        fail("bidirectional: %d ranks, %d microbatches; both have to be even", p, m)
+    if kind.chunks and v ~= kind.chunks or not kind.chunks and v > 1 and name ~= "interleaved" then
+        fail("%s has %d stage%s of a replica on a rank, not %d; expected kind interleaved", name,
+             kind.chunks or 1, kind.chunks and "s" or "", v)
     end
+    local wrong = kind.expects and kind.expects(p, m)
+    if wrong then
+        fail("%s: %s", name, wrong)
+    end
+    return kind, v
 end
 
 -- Times of the actions: whole numbers, or lists of one for each stage; those left out are 1, and
@@ -122,22 +127,28 @@ end
 
 -- pipeline.schedule{ kind =, ranks = p, microbatches = m, chunks = v }: one of the papers'
 -- schedules. Kinds: "gpipe", "1f1b", "interleaved" (chunks; m a multiple of p), "zero_bubble"
--- (ZB-H1), "zero_bubble_2" (ZB-H2), "bidirectional" (Chimera; p and m even).
+-- (ZB-H1), "zero_bubble_2" (ZB-H2), "zero_bubble_v" (ZB-V, two chunks), "bidirectional" (Chimera;
+-- p and m even), "dualpipe" (p and m even, m at least 2p).
 function pipeline.schedule(options)
     check_keys(options, "pipeline.schedule", { "kind", "ranks", "microbatches", "chunks" })
-    local kind, v = kind_of(options.kind), options.chunks or 1
-    check_counts(options.kind, options.ranks, options.microbatches, v)
+    local kind, v = numbers(options.kind, options.ranks, options.microbatches, options.chunks)
     return order.facts{ kind = options.kind,
                         ranks = kind.build(options.ranks, options.microbatches, v) }
 end
 
 -- A schedule from rows as pipeline.draw makes them, one line a rank; stage `rank` of replica 0 is
 -- there, and behind it stage ranks + rank for chunk b, ...; replica 1 has them the other way round.
+-- With shape = "v" every second chunk is on its way back, as in ZB-V.
 --
 --     pipeline.parse [[ F0 F1 B0 B1
 --                       F0 B0 F1 B1 ]]
-function pipeline.parse(text)
-    return order.facts{ ranks = draw.parse(text) }
+function pipeline.parse(text, options)
+    check_keys(options or {}, "pipeline.parse", {"shape"})
+    local shape = options and options.shape or "loop"
+    if shape ~= "loop" and shape ~= "v" then
+        fail("parse: shape '%s'; expected loop or v", tostring(shape))
+    end
+    return order.facts{ ranks = draw.parse(text, shape == "v") }
 end
 
 -- Checks a schedule: facts, every stage does every microbatch once, the order can be kept, and for
@@ -198,13 +209,12 @@ function pipeline.simulate(schedule, times)
     return result
 end
 
--- The papers' bubble of a kind with p ranks, m microbatches and v chunks (1), as an exact share of
--- the step, {numerator, denominator}, and the step itself; times as above, whole numbers. For
--- "zero_bubble_2" the step is simulate's period, else its makespan.
+-- The papers' bubble of a kind with p ranks, m microbatches and v chunks, as an exact share of the
+-- step, {numerator, denominator}; the step itself; and which of simulate's results that is:
+-- "makespan", or "period" (ZB-H2, ZB-V). Times as above, whole numbers.
 function pipeline.bubble(name, p, m, v, times)
-    local kind = kind_of(name)
-    v = v or 1
-    check_counts(name, p, m, v)
+    local kind
+    kind, v = numbers(name, p, m, v)
     local t = times_of(times)
     for _, what in ipairs{"F", "B", "W"} do
         whole(t[what], what, 0)
@@ -218,7 +228,7 @@ function pipeline.bubble(name, p, m, v, times)
              t.B, t.W, expected)
     end
     local step = v * m * (t.F + t.B + t.W) + idle
-    return fraction(idle, math.max(step, 1)), step
+    return fraction(idle, math.max(step, 1)), step, kind.step or "makespan"
 end
 
 -- --- text ---

@@ -104,15 +104,20 @@ end
 
 local kinds = { F = "F", B = "BW", W = "W" }
 
-local function read_row(line, rank, ranks)
+-- Stage of a rank's chunk: 0, 1, ... round and round, or up and down.
+local function stage_at(rank, ranks, chunk, back)
+    return chunk * ranks + (back and chunk % 2 == 1 and ranks - 1 - rank or rank)
+end
+
+local function read_row(line, rank, ranks, back)
     local list, split = {}, {}
     line = line:gsub("^%s*rank%s+%d+%s", "")
     for word in line:gmatch("%S+") do
         local letter, microbatch, chunk = word:match("^([FBWfbw])(%d+)([b-z]?)%-*$")
         if letter then
             local replica = letter:upper() == letter and 0 or 1
-            local stage = (chunk == "" and 0 or chunk:byte() - 97) * ranks +
-                (replica == 0 and rank or ranks - 1 - rank)
+            local stage = stage_at(replica == 0 and rank or ranks - 1 - rank, ranks,
+                                   chunk == "" and 0 or chunk:byte() - 97, back)
             local action = { kind = kinds[letter:upper()], stage = stage, replica = replica,
                              microbatch = math.tointeger(microbatch) }
             list[#list + 1] = action
@@ -132,7 +137,7 @@ local function read_row(line, rank, ranks)
 end
 
 -- Lists from rows, one a rank.
-function draw.parse(text)
+function draw.parse(text, back)
     local lines, lists = {}, {}
     for line in (text .. "\n"):gmatch("(.-)\n") do
         if line:match("%S") and not line:match("^%s*%(") then
@@ -140,7 +145,7 @@ function draw.parse(text)
         end
     end
     for r, line in ipairs(lines) do
-        lists[r] = read_row(line, r - 1, #lines)
+        lists[r] = read_row(line, r - 1, #lines, back)
     end
     return lists
 end

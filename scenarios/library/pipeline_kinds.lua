@@ -6,6 +6,9 @@
 --     live(p, m, v, r)  the most activations of a stage that rank r holds for its input gradients
 --     idle(p, m, v, t)  the time that the step is longer than the work of a rank, t = {F, B, W};
 --                       nil and what is expected where there is no closed form
+--     expects(p, m, v)  what is wrong with the numbers, if anything; without it v has to be 1
+--     chunks            v, where it is always the same
+--     step              "period" where steps overlap: ranks start and end one after the other
 
 local kinds = {}
 
@@ -102,6 +105,10 @@ kinds.interleaved = {
         return math.min(v * m, interleaved_warmup(p, m, v, rank) + 1)
     end,
     idle = kinds.gpipe.idle,
+    expects = function(p, m)
+        return m % p ~= 0 and string.format("%d microbatches; expected a multiple of the %d ranks",
+                                            m, p)
+    end,
 }
 
 -- Zero bubble (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 2): the weight gradient
@@ -165,6 +172,69 @@ kinds.zero_bubble_2 = {
     idle = function(p, m, _, t)
         return split_idle(p, math.min(m, 2 * p - 1) - 1, t) -- (p - 1) * (F + B - 2 * W)
     end,
+    step = "period",
+}
+
+-- add(n, "F", "B", ...) for one stage: n times, for each kind its next microbatch; those from
+-- `last` on are left out.
+local function counter(list, stage, replica, first, last)
+    local next_one = {}
+    return function(n, ...)
+        for _ = 1, n do
+            for _, kind in ipairs{...} do
+                local i = next_one[kind] or first
+                next_one[kind] = i + 1
+                if i < last then
+                    list[#list + 1] = action(kind, stage, i, replica)
+                end
+            end
+        end
+    end
+end
+
+-- ZB-V (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"): two chunks a rank, the
+-- second one on the way back (stages r and 2p - 1 - r), so that all ranks hold equally much, as
+-- much as the first one of 1F1B; no gap when F, B and W take the same time. Counts as in PyTorch's
+-- ScheduleZBVZeroBubble: lists for at least 2p - 1 microbatches, without those that are not there.
+kinds.zero_bubble_v = {
+    chunks = 2,
+    build = function(p, m)
+        return for_ranks(p, function(rank, list)
+            local down, up = counter(list, rank, 0, 0, m), counter(list, 2 * p - 1 - rank, 0, 0, m)
+            local count, ahead = math.max(m, 2 * p - 1), 2 * p - 1 - rank
+            down(2 * (p - rank) - 1, "F")
+            for _ = 1, rank do
+                up(1, "F")
+                down(1, "F")
+            end
+            up(p - rank, "F", "B", "W")
+            for k = 1, count - p do
+                if ahead + k <= count then
+                    down(1, "F")
+                end
+                down(1, "B", "W")
+                up(1, "F", "B", "W")
+            end
+            for _ = 1, rank do
+                down(1, "B")
+                up(1, "B")
+            end
+            down(p - rank, "B", "W")
+            up(rank, "W")
+            down(rank, "W")
+        end)
+    end,
+    live = function(p, m, _, rank)
+        return math.min(2 * m, m + 1 + rank, 2 * p)
+    end,
+    -- for m < 2p - 1 found by simulation
+    idle = function(p, m, _, t)
+        if t.F ~= t.B or t.F ~= t.W then
+            return nil, "times that are equal"
+        end
+        return 2 * math.max(0, 2 * p - 1 - m) * t.F
+    end,
+    step = "period",
 }
 
 -- Chimera (Li & Hoefler 2021, "Chimera: Efficiently Training Large-Scale Neural Networks with
@@ -221,6 +291,99 @@ kinds.bidirectional = {
             return nil, "a backward (B + W) as long as F, or microbatches a multiple of the ranks"
         end
         return (p - rest) * t.F + (p - 2) * backward + (units - 1) * (p - 2) * (backward - t.F)
+    end,
+    expects = function(p, m)
+        return (p % 2 ~= 0 or m % 2 ~= 0) and
+            string.format("%d ranks, %d microbatches; both have to be even", p, m)
+    end,
+}
+
+-- DualPipe (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1; counts of its eight
+-- steps as in deepseek-ai/DualPipe): replicas as in Chimera, microbatches from both ends at the
+-- same time. Here `near` is the replica whose first stages are on this half of the ranks, `inner`
+-- the distance to its end. Pairs of a forward and a backward that DualPipe overlaps are one after
+-- the other.
+local function dualpipe_rank(p, m, rank, list)
+    local half, second, inner = p // 2, rank >= p // 2 and 1 or 0, math.min(rank, p - 1 - rank)
+    local weights = {}
+    local function direction(replica)
+        local stage = replica == 0 and rank or p - 1 - rank
+        local forwards, backwards = replica * (m // 2), replica * (m // 2)
+        return function()
+            list[#list + 1] = action("F", stage, forwards, replica)
+            forwards = forwards + 1
+        end, function(split)
+            list[#list + 1] = action(split and "B" or "BW", stage, backwards, replica)
+            if split then
+                weights[#weights + 1] = action("W", stage, backwards, replica)
+            end
+            backwards = backwards + 1
+        end
+    end
+    local function weight()
+        list[#list + 1] = table.remove(weights, 1)
+    end
+    local near_forward, near_backward = direction(second)
+    local far_forward, far_backward = direction(1 - second)
+    for _ = 1, 2 * (half - inner - 1) do -- step 1
+        near_forward()
+    end
+    for _ = 1, inner + 1 do -- 2
+        near_forward()
+        far_forward()
+    end
+    for _ = 1, half - inner - 1 do -- 3
+        far_backward(true)
+        weight()
+        far_forward()
+    end
+    for _ = 1, m // 2 - p + inner + 1 do -- 4
+        near_forward()
+        far_backward()
+        far_forward()
+        near_backward()
+    end
+    for _ = 1, half - inner - 1 do -- 5
+        far_backward()
+        far_forward()
+        near_backward()
+    end
+    -- 6: half of these are split, so that there are weight gradients left for 7 and 8
+    for k = 1, 2 * (inner + 1) do
+        local backward = k % 2 == 1 and far_backward or near_backward
+        backward(k > inner + 1)
+    end
+    for _ = 1, half - inner - 1 do -- 7
+        weight()
+        near_backward(true)
+    end
+    for _ = 1, inner + 1 do -- 8
+        weight()
+    end
+end
+
+kinds.dualpipe = {
+    build = function(p, m)
+        return for_ranks(p, function(rank, list)
+            dualpipe_rank(p, m, rank, list)
+        end)
+    end,
+    live = function(p)
+        return p + 1
+    end,
+    -- The report has (p/2 - 1) (F&B + B - 3W), F&B what an overlapped pair takes, its B our B + W:
+    -- two units of F = B = W when the pair takes as long as its parts. But one after the other the
+    -- first part need not wait for the end of both, and one unit is left; found by simulation.
+    idle = function(p, _, _, t)
+        if t.F ~= t.B or t.F ~= t.W then
+            return nil, "times that are equal"
+        end
+        return (p // 2 - 1) * t.F
+    end,
+    expects = function(p, m)
+        return (p % 2 ~= 0 or m % 2 ~= 0 or m < 2 * p) and
+            string.format("%d ranks, %d microbatches; expected an even number of ranks and an " ..
+                          "even number of microbatches, at least twice as many", p, m)
     end,
 }
 

@@ -11,8 +11,8 @@
 --
 -- An activation is memory of the rank's stream from its forward to its backward; with backwards in
 -- two parts, to the one for the weights. A model of p stages is the same whatever the kind: chunks
--- take 1/chunks of the time and of the memory. (On CPU threads a kernel without arithmetic takes no
--- given time; there only the memory is judged.)
+-- take 1/chunks of the time and of the memory; chunks = 0 are as many as the kind has. (On CPU
+-- threads a kernel without arithmetic takes no given time; there only the memory is judged.)
 --
 -- devices: sim:teaching*8
 -- test:
@@ -22,10 +22,12 @@
 -- test: kind=zero_bubble_2 ranks=5 microbatches=11
 -- test: kind=bidirectional ranks=6 microbatches=8 forward_ns=240000
 -- test: kind=zero_bubble ranks=6 microbatches=3
+-- test: kind=zero_bubble_v ranks=6 microbatches=13
+-- test: kind=dualpipe ranks=8 microbatches=20
 
 local pipeline = require "pipeline"
 
-local p = orrery.args{ kind = "all", ranks = 4, microbatches = 8, chunks = 1,
+local p = orrery.args{ kind = "all", ranks = 4, microbatches = 8, chunks = 0,
                        forward_ns = 120000, backward_ns = 120000, weight_ns = 120000,
                        bytes = 1 << 20 }
 
@@ -43,14 +45,17 @@ local function keep(activations, stream, action, bytes)
     end
 end
 
--- Enqueues one step behind a gate of `gate_ns`; returns when it opened, when the step had ended,
--- the longest time of one rank, and the bytes that each rank held at most.
-local function measure(s, times, bytes, gate_ns)
+-- Enqueues one step behind a gate; returns when it opened, when the step had ended, the longest
+-- time of one rank if `spans`, and the bytes that each rank held at most.
+local function measure(s, times, bytes, spans)
     local ns = { F = times.F, B = times.B, W = times.W, BW = times.B + times.W }
-    local done, activations, peaks, first, last = {}, {}, {}, {}, {}
-    local base = {}
+    local done, activations, peaks, first, last, base = {}, {}, {}, {}, {}, {}
+    local count = 0
+    for _, list in ipairs(s.ranks) do
+        count = count + #list
+    end
     local door = orrery.device(0):stream("gate")
-    door:kernel{ name = "gate", ns = gate_ns }
+    door:kernel{ name = "gate", ns = 1000000 + 20000 * count }
     local gate = door:record()
     for rank = 0, s.rank_count - 1 do
         orrery.device(rank):stream("compute"):wait(gate)
@@ -86,8 +91,8 @@ local function measure(s, times, bytes, gate_ns)
     end
     door:sync()
     local begin, longest = orrery.now(), 0
-    -- ZB-H2 lets ranks start and end one after the other: each has a span of its own
-    if s.kind == "zero_bubble_2" then
+    -- ZB-H2 and ZB-V let ranks start and end one after the other: each has a span of its own
+    if spans then
         local started = {}
         for rank = 0, s.rank_count - 1 do
             first[rank]:sync()
@@ -113,15 +118,13 @@ local function case(kind, ranks, microbatches, chunks)
     local s = pipeline.schedule{ kind = kind, ranks = ranks, microbatches = microbatches,
                                  chunks = chunks }
     local _, held = pipeline.check(s)
+    chunks = s.chunks
     local times = { F = p.forward_ns // chunks, B = p.backward_ns // chunks,
                     W = p.weight_ns // chunks }
-    local count, bytes = 0, p.bytes // chunks
-    for _, list in ipairs(s.ranks) do
-        count = count + #list
-    end
-    local begin, finish, longest, peaks = measure(s, times, bytes, 1000000 + 20000 * count)
-    local step = kind == "zero_bubble_2" and longest or finish - begin
-    local wanted, wanted_step = pipeline.bubble(kind, ranks, microbatches, chunks, times)
+    local bytes = p.bytes // chunks
+    local wanted, wanted_step, of = pipeline.bubble(kind, ranks, microbatches, chunks, times)
+    local begin, finish, longest, peaks = measure(s, times, bytes, of == "period")
+    local step = of == "period" and longest or finish - begin
     local work = microbatches * chunks * (times.F + times.B + times.W)
     local counts = {}
     for rank = 0, ranks - 1 do
@@ -145,24 +148,26 @@ end
 
 print("                p   m  v         step  bubble formula  activations held, by rank")
 if p.kind ~= "all" then
-    case(p.kind, p.ranks, p.microbatches, p.chunks)
+    case(p.kind, p.ranks, p.microbatches, p.chunks > 0 and p.chunks or nil)
 else
     for _, counts in ipairs{ {2, 4}, {4, 8}, {6, 12}, {8, 16} } do
         local ranks, microbatches = counts[1], counts[2]
-        local gpipe = case("gpipe", ranks, microbatches, 1)
-        local one = case("1f1b", ranks, microbatches, 1)
+        local gpipe = case("gpipe", ranks, microbatches)
+        local one = case("1f1b", ranks, microbatches)
         expect.equal(one, gpipe)
         for _, chunks in ipairs{2, 3} do
             expect.less(case("interleaved", ranks, microbatches, chunks), one)
         end
-        local split = case("zero_bubble", ranks, microbatches, 1)
+        local split = case("zero_bubble", ranks, microbatches)
         local work = microbatches * (p.forward_ns + p.backward_ns + p.weight_ns)
         -- a third of the bubble of 1F1B where F, B and W take the same time
         if p.forward_ns == p.weight_ns and p.backward_ns == p.weight_ns then
             expect.equal(3 * (split - work), one - work)
         end
-        expect.equal(case("zero_bubble_2", ranks, microbatches, 1), work)
-        expect.less(case("bidirectional", ranks, microbatches, 1), one)
+        expect.equal(case("zero_bubble_2", ranks, microbatches), work)
+        expect.equal(case("zero_bubble_v", ranks, microbatches), work)
+        expect.less(case("bidirectional", ranks, microbatches), one)
+        expect.less(case("dualpipe", ranks, microbatches), split + 1)
     end
 end
 expect.clean()

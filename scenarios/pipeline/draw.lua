@@ -1,4 +1,5 @@
 -- Pipeline schedules as text: those of the papers, or one of your own, with what they cost.
+-- kind=all leaves out dualpipe, which needs twice as many microbatches as ranks.
 --
 --     orrery run scenarios/pipeline/draw.lua kind=zero_bubble ranks=8 microbatches=16 width=200
 --     orrery run scenarios/pipeline/draw.lua rows=F0,F1,B1,B0/F0,F1,B0,B1 forward=2
@@ -12,6 +13,7 @@
 -- test:
 -- test: kind=interleaved chunks=3
 -- test: kind=bidirectional ranks=16 microbatches=64 from=400
+-- test: kind=dualpipe ranks=6 microbatches=14 width=230
 -- test: rows=F0,F1,B1,B0/F0,F1,B0,B1 forward=2
 
 local pipeline = require "pipeline"
@@ -38,7 +40,7 @@ end
 
 local function paper(kind)
     show(kind, pipeline.schedule{ kind = kind, ranks = p.ranks, microbatches = p.microbatches,
-                                  chunks = kind == "interleaved" and p.chunks or 1 })
+                                  chunks = kind == "interleaved" and p.chunks or nil })
 end
 
 if p.rows ~= "" then
@@ -47,7 +49,7 @@ elseif p.kind ~= "all" then
     paper(p.kind)
 else
     for _, kind in ipairs{ "gpipe", "1f1b", "interleaved", "zero_bubble", "zero_bubble_2",
-                           "bidirectional" } do
+                           "zero_bubble_v", "bidirectional" } do
         paper(kind)
     end
 end
