@@ -39,7 +39,8 @@
  * and for other operators: an operand that is sharded has a gradient sharded alike; a replicated
  * one (a weight of a norm, an embedding's table, what broadcasts) beside a sharded one has P(sum);
  * a sum, a mean or cross_entropy over a sharded dimension gives P(sum), takes R, and hands S(d)
- * on. A redistribution hands the gradient on as it is: gathering S(0) to R before use makes P(sum)
+ * on. A redistribution hands the gradient on as it is (from another mesh it comes back to that of
+ * the tensor, P(sum) along an axis that both have): gathering S(0) to R before use makes P(sum)
  * into S(0) by a reduce-scatter.
  *
  * Partial gradients are added up as they are, over all uses of a tensor, and reduced once: when an

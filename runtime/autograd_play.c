@@ -124,13 +124,10 @@ static struct orr_tensor *bring(struct orr__backward *b, struct orr_tensor *grad
         return NULL;
     }
     struct orr_layout layout = *tensor;
-    if (layout.mesh != grad->layout.mesh) {
-        b->status = orr__runtime_fail(b->tape->runtime, ORR_UNSUPPORTED,
-                                      "a gradient is on another mesh than its tensor");
-        return NULL;
-    }
     for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
-        struct orr_placement *to = &layout.axes[axis], from = grad->layout.axes[axis];
+        int other = orr__matching_axis(layout.mesh, axis, grad->layout.mesh);
+        struct orr_placement *to = &layout.axes[axis], from = {.kind = ORR_REPLICATE};
+        from = other < 0 ? from : grad->layout.axes[other];
         bool keeps = partial && to->kind == ORR_REPLICATE && from.kind == ORR_PARTIAL &&
                      from.reduction == ORR_SUM;
         if (to->kind == ORR_PARTIAL && to->reduction != ORR_SUM) {

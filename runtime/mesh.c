@@ -109,6 +109,7 @@ static struct orr_mesh *enter(struct orr_runtime *runtime, struct orr_mesh *mesh
             return old;
         }
     }
+    mesh->id = runtime->meshes ? runtime->meshes->id + 1 : 0;
     mesh->next = runtime->meshes;
     if (mesh->next) {
         mesh->next->previous = mesh;
@@ -252,6 +253,22 @@ int orr_mesh_axis(const struct orr_mesh *mesh, const char *name) {
     return -1;
 }
 
+int orr__matching_axis(const struct orr_mesh *from, int axis, const struct orr_mesh *to) {
+    if (from == to) {
+        return axis;
+    }
+    int same = orr_mesh_axis(to, from->names[axis]);
+    if (same >= 0) {
+        return to->dims[same] == from->dims[axis] ? same : -1;
+    }
+    if (from->axis_count != to->axis_count ||
+        memcmp(from->dims, to->dims, sizeof from->dims) != 0 ||
+        orr_mesh_axis(from, to->names[axis]) >= 0) {
+        return -1;
+    }
+    return axis;
+}
+
 /* Index of a rank's group along an axis: its position once that axis is taken out. */
 static uint32_t group_of(const struct orr_mesh *mesh, uint32_t rank, int axis) {
     uint32_t stride = orr_mesh_stride(mesh, axis);
@@ -299,6 +316,92 @@ struct orr_communicator *orr_mesh_communicator(struct orr_mesh *mesh, uint32_t r
     return *slot;
 }
 
+/* --- bridges --- */
+
+static const struct orr__mesh_bridge *find_bridge(const struct orr_mesh *a,
+                                                  const struct orr_mesh *b) {
+    const struct orr__mesh_bridge *bridge = a->bridges;
+    while (bridge && bridge->other != b) {
+        bridge = bridge->next;
+    }
+    return bridge;
+}
+
+/* Numbers the devices of two meshes; returns how many there are. */
+static uint32_t number_devices(const struct orr_mesh *a, const struct orr_mesh *b,
+                               uint32_t *numbers, uint32_t *ranks, uint32_t *devices) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < a->runtime->device_count; i++) {
+        numbers[i] = UINT32_MAX;
+    }
+    for (; count < a->size; count++) {
+        devices[count] = a->devices[count];
+        numbers[a->devices[count]] = count;
+    }
+    for (uint32_t i = 0; i < b->size; i++) {
+        if (numbers[b->devices[i]] == UINT32_MAX) {
+            devices[count] = b->devices[i];
+            numbers[b->devices[i]] = count++;
+        }
+        ranks[i] = numbers[b->devices[i]];
+    }
+    return count;
+}
+
+/* Fills in the bridge; false without memory. */
+static bool make_bridge(struct orr_mesh *a, struct orr_mesh *b, struct orr__mesh_bridge *bridge) {
+    const struct orr_memory *memory = a->runtime->memory;
+    uint32_t *numbers = orr_memory_alloc(memory, a->runtime->device_count * sizeof *numbers);
+    uint32_t *devices = orr_memory_alloc(memory, (a->size + b->size) * sizeof *devices);
+    bridge->other = b;
+    bridge->ranks = orr_memory_alloc(memory, b->size * sizeof *bridge->ranks);
+    enum orr_status status = ORR_NO_MEMORY;
+    if (numbers && devices && bridge->ranks) {
+        char name[48];
+        snprintf(name, sizeof name, "mesh %u and mesh %u", (unsigned)a->id, (unsigned)b->id);
+        uint32_t count = number_devices(a, b, numbers, bridge->ranks, devices);
+        status = orr_communicator_create(a->runtime, name, devices, count, &bridge->communicator);
+    } else {
+        (void)orr__runtime_no_memory(a->runtime);
+    }
+    orr_memory_free(memory, numbers);
+    orr_memory_free(memory, devices);
+    return status == ORR_OK;
+}
+
+const struct orr__mesh_bridge *orr__mesh_bridge(struct orr_mesh *a, struct orr_mesh *b,
+                                                struct orr_mesh **out_first) {
+    const struct orr_memory *memory = a->runtime->memory;
+    const struct orr__mesh_bridge *there = find_bridge(b, a);
+    *out_first = there ? b : a;
+    there = there ? there : find_bridge(a, b);
+    if (there) {
+        return there;
+    }
+    struct orr__mesh_bridge *bridge = orr_memory_alloc(memory, sizeof *bridge);
+    if (!bridge) {
+        (void)orr__runtime_no_memory(a->runtime);
+        return NULL;
+    }
+    if (!make_bridge(a, b, bridge)) {
+        orr_memory_free(memory, bridge->ranks);
+        orr_memory_free(memory, bridge);
+        return NULL;
+    }
+    bridge->next = a->bridges;
+    a->bridges = bridge;
+    return bridge;
+}
+
+static void free_bridges(const struct orr_memory *memory, struct orr_mesh *mesh) {
+    while (mesh->bridges) {
+        struct orr__mesh_bridge *bridge = mesh->bridges;
+        mesh->bridges = bridge->next;
+        orr_memory_free(memory, bridge->ranks);
+        orr_memory_free(memory, bridge);
+    }
+}
+
 void orr__meshes_destroy(struct orr_runtime *runtime) {
     while (runtime->meshes) {
         struct orr_mesh *mesh = runtime->meshes;
@@ -307,6 +410,7 @@ void orr__meshes_destroy(struct orr_runtime *runtime) {
             orr_memory_free(runtime->memory,
                             mesh->communicators[i]); /* the runtime frees those in it */
         }
+        free_bridges(runtime->memory, mesh);
         orr_memory_free(runtime->memory, mesh->devices);
         orr_memory_free(runtime->memory, mesh);
     }

@@ -31,6 +31,8 @@ struct orr_mesh {
     uint32_t *devices; /* of each rank; owned */
     /* Communicators along each axis, made on first use: size / dims[axis] of them. */
     struct orr_communicator **communicators[ORR_MESH_AXES_MAX];
+    uint32_t id;                      /* meshes are numbered as they are made, from 0 */
+    struct orr__mesh_bridge *bridges; /* to other meshes, made on first use; owned */
     struct orr_mesh *previous, *next; /* of the runtime */
 };
 
@@ -65,9 +67,27 @@ uint32_t orr_mesh_stride(const struct orr_mesh *mesh, int axis);
 /* The axis of a name, or -1. */
 int orr_mesh_axis(const struct orr_mesh *mesh, const char *name);
 
+/* The axis of another mesh that an axis corresponds to, or -1: the same name and length; or, of
+ * meshes with equal dims, that at the same place, if no names tell. */
+int orr__matching_axis(const struct orr_mesh *from, int axis, const struct orr_mesh *to);
+
 /* The communicator of the ranks that differ from `rank` only along `axis`, in order of their
  * coordinate. NULL without memory. Owned by the mesh. */
 struct orr_communicator *orr_mesh_communicator(struct orr_mesh *mesh, uint32_t rank, int axis);
+
+/* A communicator of the devices of two meshes: those of the one by rank, then those that only the
+ * other one has. */
+struct orr__mesh_bridge {
+    struct orr_mesh *other;
+    struct orr_communicator *communicator; /* the runtime's */
+    uint32_t *ranks;                       /* in the communicator, of the other's ranks; owned */
+    struct orr__mesh_bridge *next;
+};
+
+/* The bridge between two meshes: one for both directions. It is among those of *out_first, which is
+ * one of the two. NULL without memory. Owned by the meshes. */
+const struct orr__mesh_bridge *orr__mesh_bridge(struct orr_mesh *a, struct orr_mesh *b,
+                                                struct orr_mesh **out_first);
 
 /* Frees all meshes of a runtime; called by its destroy. */
 void orr__meshes_destroy(struct orr_runtime *runtime);

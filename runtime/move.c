@@ -22,8 +22,8 @@ static uint64_t offset_of(const struct orr__place *place, const uint64_t *stride
     return at;
 }
 
-/* Puts a loop in front of those there are, or makes the one in front longer if it goes on where that
- * ends. Loops are built innermost first, at the end of the arrays. */
+/* Puts a loop in front of those there are, or makes the one in front longer if the new one goes on
+ * where that ends. Loops are built innermost first, at the end of the arrays. */
 static void add_loop(struct orr__cut *cut, uint64_t count, uint64_t to, uint64_t from) {
     int first = ORR_RANK_MAX - cut->rank;
     if (count == 1) {

@@ -356,22 +356,38 @@ static uint64_t record_plan(struct orr_runtime *runtime, const struct orr_redist
                           "redistribute", none, &plan->info, 0);
 }
 
+enum orr_status orr__redistribute_steps(struct orr_tensor **tensor,
+                                        const struct orr_redistribute_path *path, uint64_t parent,
+                                        bool last) {
+    for (int i = 0; i < path->step_count; i++) {
+        struct orr_tensor *next = NULL;
+        bool on_the_way = !last || i + 1 < path->step_count;
+        enum orr_status status = change_axis(*tensor, &path->steps[i], parent, on_the_way, &next);
+        if (status != ORR_OK) {
+            return status;
+        }
+        orr__tensor_release(*tensor);
+        *tensor = next;
+    }
+    return ORR_OK;
+}
+
 enum orr_status orr__redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                   struct orr_tensor **out_tensor) {
     struct orr_redistribute_plan plan = {
         .info = tensor->info, .from = tensor->layout, .to = *layout};
     *out_tensor = NULL;
-    enum orr_status status = orr__redistribute_search(tensor->runtime, &plan);
+    enum orr_status status = orr__redistribute_find(tensor->runtime, &plan);
     uint64_t parent = status == ORR_OK ? record_plan(tensor->runtime, &plan) : 0;
     struct orr_tensor *now = orr_tensor_retain(tensor);
-    for (int i = 0; status == ORR_OK && i < plan.paths[0].step_count; i++) {
-        struct orr_tensor *next = NULL;
-        bool on_the_way = i + 1 < plan.paths[0].step_count;
-        status = change_axis(now, &plan.paths[0].steps[i], parent, on_the_way, &next);
-        if (status == ORR_OK) {
-            orr__tensor_release(now);
-            now = next;
-        }
+    if (status == ORR_OK) {
+        status = orr__redistribute_steps(&now, &plan.paths[0], parent, !plan.crosses);
+    }
+    if (status == ORR_OK && plan.crosses) {
+        status = orr__redistribute_cross(&now, &plan, parent, plan.after.step_count == 0);
+    }
+    if (status == ORR_OK && plan.crosses) {
+        status = orr__redistribute_steps(&now, &plan.after, parent, true);
     }
     if (status != ORR_OK) {
         orr__tensor_release(now);
@@ -386,9 +402,6 @@ enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct 
     struct orr_runtime *runtime = tensor->runtime;
     *out_tensor = NULL;
     orr_error_clear(&runtime->error);
-    if (layout->mesh != tensor->layout.mesh) {
-        return orr__runtime_fail(runtime, ORR_UNSUPPORTED, "redistribute to another mesh");
-    }
     enum orr_status status = orr_layout_check(layout, &tensor->info.shape, &runtime->error);
     if (status == ORR_OK && orr_layout_equal(&tensor->layout, layout)) {
         *out_tensor = orr_tensor_retain(tensor); /* nothing has to change */

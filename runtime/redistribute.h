@@ -18,6 +18,17 @@
  * then the fewest bytes moved by local kernels, then the fewest steps, and then comes first in the
  * order of the search, so that the choice is always the same.
  *
+ * To another mesh a tensor goes in three parts: steps on its own mesh, sends, steps on the other
+ * mesh. Terms of partial axes are reduced on the mesh where they are, into replicas or shards,
+ * whatever costs least in all; but where the other mesh has the same axis (name and length) with
+ * the same partial placement, terms go as they are. Then every rank of the other mesh gets its
+ * piece in parts from ranks that hold them: from its own device without a transfer, else from the
+ * replica that sends least so far, first that at its own coordinates. All of these sends are one
+ * group on the communicate streams, so nothing can wait in a circle; parts that do not lie one
+ * behind the other are packed and unpacked by local kernels. Where all devices have exactly their
+ * pieces already (a permutation of the axes, a slice of replicas) the memory is shared and nothing
+ * is done.
+ *
  *     struct orr_redistribute_plan plan;
  *     char text[ORR_REDISTRIBUTE_TEXT_MAX];
  *     if (orr_redistribute_plan(tensor, &layout, &plan) == ORR_OK)
@@ -65,16 +76,29 @@ struct orr_redistribute_path {
     uint64_t hops, bytes, local_bytes;
 };
 
+/* What goes from one mesh to another. */
+struct orr_redistribute_crossing {
+    struct orr_layout sent, received; /* on the old and on the new mesh */
+    bool shares;                      /* devices have their pieces already */
+    uint64_t sends, sum_bytes;        /* how many, and what they carry together */
+    uint64_t hops, bytes;             /* on the wire: of the rank that sends or gets most */
+    uint64_t local_bytes;             /* read and written by the rank that packs, unpacks or
+                                         copies most */
+};
+
 struct orr_redistribute_plan {
     struct orr_operand_info info;
     struct orr_layout from, to;
+    bool crosses; /* to another mesh: paths[0] on the old one, crossing, `after` on the new one */
+    struct orr_redistribute_crossing crossing;
+    struct orr_redistribute_path after;
     int path_count; /* the cheapest candidates, at most PATHS_MAX; paths[0] is what is done */
     struct orr_redistribute_path paths[ORR_REDISTRIBUTE_PATHS_MAX];
     uint64_t candidate_count; /* all of them */
 };
 
 /* What orr_tensor_redistribute(tensor, layout, ...) would do, without doing it. ORR_INVALID for a
- * layout that does not fit the tensor, ORR_UNSUPPORTED for another mesh, ORR_NO_MEMORY. */
+ * layout that does not fit the tensor, ORR_NO_MEMORY. */
 enum orr_status orr_redistribute_plan(struct orr_tensor *tensor, const struct orr_layout *layout,
                                       struct orr_redistribute_plan *out_plan) ORR_MUST_CHECK;
 
@@ -83,8 +107,9 @@ const char *orr_redistribute_text(const struct orr_redistribute_plan *plan, char
                                   size_t size);
 
 /* What is done, in one line without a newline: "redistribute S(0) -> S(1): all_to_all all; 72 B on
- * the wire, 1 hop; best of 2". A redistribution is recorded as a logical operator of this name and
- * of kind "redistribute", whose children are its steps. */
+ * the wire, 1 hop; best of 2". To another mesh: "redistribute P(sum) -> S(0) on mesh 2:
+ * reduce_scatter all, 4 sends; 96 B on the wire, 4 hops; best of 3". A redistribution is recorded
+ * as a logical operator of this name and of kind "redistribute", whose children are its steps. */
 const char *orr_redistribute_summary(const struct orr_redistribute_plan *plan, char *buffer,
                                      size_t size);
 

@@ -6,26 +6,10 @@
  * A state is one phase for each axis. The search goes through all sequences, axis by axis from the
  * innermost, so there are at most (2 k)! / 2^k ways for k axes and in practice few. */
 #include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "runtime/collective.h"
 #include "runtime/redistribute_internal.h"
-
-const char *orr_redistribute_kind_text(enum orr_redistribute_kind kind) {
-    switch (kind) {
-    case ORR_REDISTRIBUTE_ALL_REDUCE: return "all_reduce";
-    case ORR_REDISTRIBUTE_REDUCE_SCATTER: return "reduce_scatter";
-    case ORR_REDISTRIBUTE_ALL_GATHER: return "all_gather";
-    case ORR_REDISTRIBUTE_ALL_TO_ALL: return "all_to_all";
-    case ORR_REDISTRIBUTE_SLICE: return "slice";
-    case ORR_REDISTRIBUTE_PAD: return "pad";
-    case ORR_REDISTRIBUTE_ZERO: return "zero";
-    case ORR_REDISTRIBUTE_KEEP: return "keep";
-    }
-    return "unknown";
-}
 
 /* ---- one change --------------------------------------------------------------------------- */
 
@@ -236,7 +220,8 @@ static enum orr_status price(struct orr_runtime *runtime, const struct orr__chan
     return status;
 }
 
-static int compare(const struct orr_redistribute_path *a, const struct orr_redistribute_path *b) {
+int orr__path_compare(const struct orr_redistribute_path *a,
+                      const struct orr_redistribute_path *b) {
     if (a->bytes != b->bytes) {
         return a->bytes < b->bytes ? -1 : 1;
     }
@@ -274,7 +259,7 @@ static void keep_path(struct search *s) {
     struct orr_redistribute_plan *plan = s->plan;
     plan->candidate_count++;
     int at = plan->path_count;
-    while (at > 0 && compare(&s->path, &plan->paths[at - 1]) < 0) {
+    while (at > 0 && orr__path_compare(&s->path, &plan->paths[at - 1]) < 0) {
         at--;
     }
     if (at == ORR_REDISTRIBUTE_PATHS_MAX) {
@@ -351,126 +336,18 @@ enum orr_status orr__redistribute_search(struct orr_runtime *runtime,
     return status;
 }
 
+enum orr_status orr__redistribute_find(struct orr_runtime *runtime,
+                                       struct orr_redistribute_plan *plan) {
+    return plan->from.mesh == plan->to.mesh ? orr__redistribute_search(runtime, plan)
+                                            : orr__redistribute_search_across(runtime, plan);
+}
+
 enum orr_status orr_redistribute_plan(struct orr_tensor *tensor, const struct orr_layout *layout,
                                       struct orr_redistribute_plan *out_plan) {
     struct orr_runtime *runtime = tensor->runtime;
     *out_plan =
         (struct orr_redistribute_plan){.info = tensor->info, .from = tensor->layout, .to = *layout};
     orr_error_clear(&runtime->error);
-    if (layout->mesh != tensor->layout.mesh) {
-        return orr__runtime_fail(runtime, ORR_UNSUPPORTED, "redistribute to another mesh");
-    }
     enum orr_status status = orr_layout_check(layout, &tensor->info.shape, &runtime->error);
-    return status == ORR_OK ? orr__redistribute_search(runtime, out_plan) : status;
-}
-
-/* ---- text --------------------------------------------------------------------------------- */
-
-struct text {
-    char *buffer;
-    size_t at, size;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    size_t room = text->size - text->at;
-    int length = vsnprintf(text->buffer + text->at, room, format, arguments);
-    va_end(arguments);
-    if (length > 0) {
-        text->at += (size_t)length < room ? (size_t)length : room - 1;
-    }
-}
-
-/* "72 B on the wire, 1 hop" */
-static void put_traffic(struct text *text, uint64_t bytes, uint64_t hops) {
-    put(text, "%llu B on the wire, %llu hop%s", (unsigned long long)bytes, (unsigned long long)hops,
-        hops == 1 ? "" : "s");
-}
-
-/* One axis' placement: as a layout of that axis alone writes it. */
-static const char *placement_text(const struct orr_mesh *mesh, struct orr_placement placement,
-                                  char *buffer) {
-    struct orr_mesh line = *mesh;
-    line.axis_count = 1;
-    struct orr_layout layout = {.mesh = &line, .axes = {placement}};
-    return orr_layout_text(&layout, buffer);
-}
-
-static void put_step(struct text *text, const struct orr_mesh *mesh,
-                     const struct orr_redistribute_step *step, int number) {
-    char from[ORR_PLACEMENT_TEXT_MAX], to[ORR_PLACEMENT_TEXT_MAX];
-    put(text, "  %d. %-14s %s: %s -> %s, ", number, orr_redistribute_kind_text(step->kind),
-        mesh->names[step->axis], placement_text(mesh, step->from, from),
-        placement_text(mesh, step->to, to));
-    if (step->kind <= ORR_REDISTRIBUTE_ALL_TO_ALL) {
-        put_traffic(text, step->bytes, step->hops);
-        if (step->local_bytes > 0) {
-            put(text, ", %llu B packed", (unsigned long long)step->local_bytes);
-        }
-    } else {
-        put(text, "local, %llu B", (unsigned long long)step->local_bytes);
-    }
-    put(text, "\n");
-}
-
-/* A candidate that was not taken, on one line. */
-static void put_other(struct text *text, const struct orr_mesh *mesh,
-                      const struct orr_redistribute_path *path) {
-    put(text, "  or: ");
-    put_traffic(text, path->bytes, path->hops);
-    put(text, ", %llu B local:", (unsigned long long)path->local_bytes);
-    for (int i = 0; i < path->step_count; i++) {
-        char to[ORR_PLACEMENT_TEXT_MAX];
-        const struct orr_redistribute_step *step = &path->steps[i];
-        put(text, "%s %s %s -> %s", i ? "," : "", orr_redistribute_kind_text(step->kind),
-            mesh->names[step->axis], placement_text(mesh, step->to, to));
-    }
-    put(text, "\n");
-}
-
-const char *orr_redistribute_text(const struct orr_redistribute_plan *plan, char *buffer,
-                                  size_t size) {
-    assert(size > 0);
-    struct text text = {.buffer = buffer, .size = size};
-    char shape[ORR_SHAPE_TEXT_MAX], from[ORR_PLACEMENT_TEXT_MAX], to[ORR_PLACEMENT_TEXT_MAX];
-    const struct orr_redistribute_path *best = &plan->paths[0];
-    const struct orr_mesh *mesh = plan->from.mesh;
-    buffer[0] = '\0';
-    put(&text, "%s %s, %s -> %s: ", orr_shape_text(&plan->info.shape, shape),
-        orr_dtype_name(plan->info.dtype), orr_layout_text(&plan->from, from),
-        orr_layout_text(&plan->to, to));
-    if (best->step_count == 0) {
-        put(&text, "nothing to do\n");
-        return buffer;
-    }
-    put_traffic(&text, best->bytes, best->hops);
-    put(&text, "; the best of %llu candidate%s\n", (unsigned long long)plan->candidate_count,
-        plan->candidate_count == 1 ? "" : "s");
-    for (int i = 0; i < best->step_count; i++) {
-        put_step(&text, mesh, &best->steps[i], i + 1);
-    }
-    for (int i = 1; i < plan->path_count; i++) {
-        put_other(&text, mesh, &plan->paths[i]);
-    }
-    return buffer;
-}
-
-const char *orr_redistribute_summary(const struct orr_redistribute_plan *plan, char *buffer,
-                                     size_t size) {
-    assert(size > 0);
-    struct text text = {.buffer = buffer, .size = size};
-    char from[ORR_PLACEMENT_TEXT_MAX], to[ORR_PLACEMENT_TEXT_MAX];
-    const struct orr_redistribute_path *best = &plan->paths[0];
-    buffer[0] = '\0';
-    put(&text, "redistribute %s -> %s:", orr_layout_text(&plan->from, from),
-        orr_layout_text(&plan->to, to));
-    for (int i = 0; i < best->step_count; i++) {
-        put(&text, "%s %s %s", i ? "," : "", orr_redistribute_kind_text(best->steps[i].kind),
-            plan->from.mesh->names[best->steps[i].axis]);
-    }
-    put(&text, "%s; ", best->step_count > 0 ? "" : " nothing");
-    put_traffic(&text, best->bytes, best->hops);
-    put(&text, "; best of %llu", (unsigned long long)plan->candidate_count);
-    return buffer;
+    return status == ORR_OK ? orr__redistribute_find(runtime, out_plan) : status;
 }

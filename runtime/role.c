@@ -87,7 +87,7 @@ enum orr_status orr_tensor_set_role(struct orr_tensor *tensor, enum orr_role rol
     }
     tensor->role = role;
     for (uint32_t i = 0; tensor->storage && i < tensor->storage->count; i++) {
-        change_role(tensor->storage->blobs[i].buffer, role);
+        change_role(orr__tensor_blob(tensor, i)->buffer, role);
     }
     return ORR_OK;
 }

@@ -63,6 +63,10 @@ void orr__tensor_drop_storage(struct orr_tensor *tensor);
 /* Allocates its blobs for the devices' streams of a kind. */
 enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_kind kind,
                                      const char *label) ORR_MUST_CHECK;
+/* The same with a kind for each rank. */
+enum orr_status orr__tensor_allocate_each(struct orr_tensor *tensor,
+                                          const enum orr_stream_kind *kinds,
+                                          const char *label) ORR_MUST_CHECK;
 void orr__tensor_share(struct orr_tensor *tensor, struct orr_tensor *with);
 /* Shares memory across meshes: rank i's blob is that of rank ranks[i] of the other one. `ranks` are
  * owned, also after a failure. */

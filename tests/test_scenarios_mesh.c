@@ -44,6 +44,25 @@ static void placements_may_go_by_the_names_of_axes(void **state) {
                       "[R, S(1)]\t[S(0), S(1)]\t[S(0), S(1)]\t[S(1), R]\ntrue\n");
 }
 
+static void a_tensor_goes_to_another_mesh_with_its_named_placements(void **state) {
+    (void)state;
+    expect_printed_on(4,
+                      GRID
+                      "local a, b = m:slice{ dp = 0 }, m:slice{ dp = 1 }\n"
+                      "local x = orrery.tensor{ shape = {4}, values = {1, 2, 3, 4}, mesh = a,\n"
+                      "                         place = 'S(0)' }\n"
+                      "local y, z = x:redistribute(nil, b), x:redistribute('R', b)\n"
+                      "local back = x:redistribute({}, m)\n"
+                      "print(y:place(), z:place(), back:place(), y:mesh() == b)\n"
+                      "print(table.concat(back:future():get(), ' '))\n"
+                      "print((x:plan(nil, b)))",
+                      "S(0)\tR\t[R, S(0)]\ttrue\n1.0 2.0 3.0 4.0\n"
+                      "[4] f32, S(0) -> S(0) on mesh 2: 8 B on the wire, 1 hop; the best of 1 "
+                      "candidate\n"
+                      "  1. send_receive   mesh 1: S(0) -> mesh 2: S(0), 2 sends of 16 B together: "
+                      "8 B on the wire, 1 hop\n\n");
+}
+
 static void wrong_axes_are_named_with_the_nearest(void **state) {
     (void)state;
     expect_failure_on(4, GRID "orrery.ones{ shape = {4}, mesh = m, place = { tpp = 'S(0)' } }",
@@ -76,6 +95,7 @@ int main(void) {
         cmocka_unit_test(a_mesh_says_what_it_is),
         cmocka_unit_test(views_of_a_mesh_are_meshes_and_equal_ones_the_same),
         cmocka_unit_test(placements_may_go_by_the_names_of_axes),
+        cmocka_unit_test(a_tensor_goes_to_another_mesh_with_its_named_placements),
         cmocka_unit_test(wrong_axes_are_named_with_the_nearest),
     };
     return cmocka_run_group_tests_name("scenarios_mesh", tests, NULL, NULL);
