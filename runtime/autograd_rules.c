@@ -122,16 +122,21 @@ static struct orr_shape shards_of(const struct orr__traced *x, const struct orr_
     return shards;
 }
 
-/* Repeats a reduction's gradient along the dimensions that were reduced, in the operand's shape and
+/* Repeats a gradient along dimensions of `shape`, which are the operand's, in the operand's
  * shards. */
+static struct orr_tensor *expanded_to(struct orr__backward *b, struct orr_tensor *grad,
+                                      const struct orr_shape *shape, const struct orr_shape *dims) {
+    struct step step = step_of("expand");
+    attribute(&step, "shape")->shape = *shape;
+    attribute(&step, "dims")->shape = *dims;
+    attribute(&step, "shards")->shape = shards_of(&b->node->traced[0], dims);
+    return call(b, &step, grad, NULL);
+}
+
+/* A reduction's gradient, repeated along the dimensions that were reduced. */
 static struct orr_tensor *expanded(struct orr__backward *b, struct orr_tensor *grad,
                                    const struct orr_shape *dims) {
-    const struct orr__traced *x = &b->node->traced[0];
-    struct step step = step_of("expand");
-    attribute(&step, "shape")->shape = x->info.shape;
-    attribute(&step, "dims")->shape = *dims;
-    attribute(&step, "shards")->shape = shards_of(x, dims);
-    return call(b, &step, grad, NULL);
+    return expanded_to(b, grad, shape_of(b, 0), dims);
 }
 
 /* --- pointwise --- */
@@ -302,11 +307,14 @@ static void rule_linear(struct orr__backward *b) {
     const struct orr_shape *x = shape_of(b, 0);
     if (b->wanted[0] && x->rank > 1) {
         b->out[0] = product(b, g, false, operand(b, 1), false);
-    } else if (b->wanted[0]) { /* a product takes matrices */
-        const int64_t row[2] = {1, shape_of(b, 1)->dims[0]};
-        const struct orr_shape matrix = orr_shape_of(2, row);
-        struct orr_tensor *grad = product(b, reshaped(b, g, &matrix), false, operand(b, 1), false);
-        b->out[0] = reshaped(b, grad, x);
+    } else if (b->wanted[0]) { /* a product takes matrices: one row, whose shards are g's */
+        struct step row = step_of("expand"), sum = step_of("unbroadcast");
+        const struct orr_shape first = orr_shape_of(1, (int64_t[]){0});
+        attribute(&row, "shape")->shape = orr_shape_of(2, (int64_t[]){1, shape_of(b, 1)->dims[0]});
+        attribute(&row, "dims")->shape = attribute(&sum, "dims")->shape = first;
+        attribute(&sum, "leading")->integer = 1;
+        struct orr_tensor *grad = product(b, call(b, &row, g, NULL), false, operand(b, 1), false);
+        b->out[0] = call(b, &sum, grad, NULL);
     }
     if (b->wanted[1]) {
         b->out[1] = binary(b, "matmul_backward_weight", g, operand(b, 0));
@@ -408,16 +416,24 @@ static void rule_max(struct orr__backward *b) {
 }
 
 static void rule_unbroadcast(struct orr__backward *b) {
-    const struct orr_shape *x = shape_of(b, 0), *dims = &forward(b, "dims")->shape;
-    struct orr_shape kept = *x; /* with size 1 where it was summed */
+    const struct orr__traced *x = &b->node->traced[0];
+    const struct orr_shape *dims = &forward(b, "dims")->shape;
+    int leading = (int)forward(b, "leading")->integer;
+    struct orr_shape missing = {.rank = leading}, kept = {.rank = 0}; /* the latter have size 1 */
+    struct orr_shape shape = x->info.shape;
     for (int i = 0; i < dims->rank; i++) {
-        kept.dims[dims->dims[i]] = 1;
+        if (dims->dims[i] < leading) {
+            missing.dims[dims->dims[i]] = dims->dims[i];
+        } else {
+            kept.dims[kept.rank++] = dims->dims[i];
+            shape.dims[dims->dims[i]] = 1;
+        }
     }
     struct orr_tensor *grad = b->grads[0];
-    if (forward(b, "leading")->integer > 0) {
-        grad = reshaped(b, grad, &kept);
+    if (leading > 0) {
+        grad = expanded_to(b, grad, &shape, &missing);
     }
-    b->out[0] = expanded(b, grad, dims);
+    b->out[0] = expanded_to(b, grad, &x->info.shape, &kept);
 }
 
 /* What `expand` repeated is summed; a dimension that x lacked goes away. */

@@ -48,13 +48,15 @@ static bool is_whole(enum domain domain) {
     return domain == DOMAIN_WHOLE || domain == DOMAIN_INDEX;
 }
 
-/* The term of `whole` that coordinate `at` of `count` has. */
+/* The term of `whole` that coordinate `at` of `count` has. Whole numbers stay so, in whichever order
+ * they are averaged: they are `ranks`, or several times as much, away. */
 static double term_of(enum orr_reduction reduction, bool integers, double whole, uint64_t hash,
-                      int64_t count, int64_t at) {
+                      int64_t count, int64_t at, int64_t ranks) {
     double own = 0, others = 0;
+    int64_t unit = reduction == ORR_AVG ? ranks : 1;
     for (int64_t i = 0; i < count - 1; i++) {
         uint64_t h = mixed(hash, (uint64_t)i + 17);
-        double term = integers ? (double)(h % 7) - 3 : fraction(h);
+        double term = integers ? ((double)(h % 7) - 3) * (double)unit : fraction(h);
         others += term;
         own = i == at ? term : own;
     }
@@ -79,7 +81,7 @@ double program_term(const struct program *program, const struct step *step,
         if (step->places[axis].kind == ORR_PARTIAL) {
             int64_t at = orr_mesh_coordinate(mesh, rank, axis);
             value = term_of(step->places[axis].reduction, is_whole(step->domain), value, path,
-                            mesh->dims[axis], at);
+                            mesh->dims[axis], at, mesh->size);
             path = mixed(path, (uint64_t)at);
         }
     }

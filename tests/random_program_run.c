@@ -400,11 +400,11 @@ static double exact_below(enum orr_dtype dtype) {
 
 static struct bound bound_tensor(const struct execution *e, const struct step *step) {
     const struct variable *v = &e->program->variables[step->first];
-    double mass = magnitude(v) + 12.0 * e->mesh->size;
+    double ranks = e->mesh->size, mass = magnitude(v) + 12.0 * ranks * ranks; /* see term_of */
     struct orr_layout layout = layout_of(e, step->places);
     bool exact = !has_terms(&layout) || v->info.dtype == ORR_DTYPE_F64 ||
                  (v->whole && mass < exact_below(v->info.dtype));
-    return (struct bound){exact ? 0 : epsilon(v->info.dtype) * e->mesh->size * mass,
+    return (struct bound){exact ? 0 : epsilon(v->info.dtype) * ranks * mass,
                           has_terms(&layout) ? mass : magnitude(v)};
 }
 
