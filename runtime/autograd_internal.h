@@ -40,7 +40,7 @@ enum {
 
 /* The rule of an operator, NULL if it has no gradient. */
 const struct orr__rule *orr__rule_of(const struct orr_operator *op);
-/* The part of it that is in autograd_image.c: convolutions and group norms. */
+/* The part of it that is in autograd_image.c: convolutions, group norms, quantized weights. */
 const struct orr__rule *orr__image_rule(const struct orr_operator *op);
 
 /* --- tapes --- */

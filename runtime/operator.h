@@ -98,6 +98,12 @@
  *   groupnorm_backward        grad, x, [weight]    groups=32 eps=1e-5            (groupnorm.c)
  *   groupnorm_backward_weight grad, x -> of weight, of bias    groups=32 eps=1e-5
  *
+ * Quantized weights (quantize.c); q is i8, f8e4m3 or f8e5m2, scale is f32, one for each row:
+ *
+ *   quantize           x [..., k] -> q [..., k], scale [...]    dtype=i8
+ *   dequantize         q [..., k], scale [...]    dtype=f32
+ *   linear_quantized   x [..., m, in] of floats, q [out, in], scale [out], [bias [out]], as linear
+ *
  *   sgd                param, grad -> param    lr weight_decay=0   (update.c)
  *   sgd_momentum       param, grad, momentum -> param, momentum    lr momentum=0.9 weight_decay=0
  *                      nesterov=false

@@ -103,6 +103,9 @@ typedef bool (*rule_function)(const struct question *q, struct orr_placement *ou
  * it, for messages; NULL for other operators. */
 rule_function orr__image_placement(const struct orr_operator *op);
 const char *orr__image_legal(const struct orr_operator *op);
+/* The same for quantized weights and serving (placement_serving.c). */
+rule_function orr__serving_placement(const struct orr_operator *op);
+const char *orr__serving_legal(const struct orr_operator *op);
 /* The same for what language models add (placement_model.c). */
 rule_function orr__model_placement(const struct orr_operator *op);
 const char *orr__model_legal(const struct orr_operator *op);

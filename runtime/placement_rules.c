@@ -28,7 +28,8 @@
  *     pad                         S(d) -> S(d) unless d is padded; P -> P
  *     count_nonfinite             S(d) -> P
  *
- * Convolutions and group norms: placement_image.c. What language models add: placement_model.c.
+ * Convolutions and group norms: placement_image.c; quantized weights and serving:
+ * placement_serving.c. What language models add: placement_model.c.
  *
  * mean and cross_entropy over sharded rows are partial too: each rank divides by the whole's count.
  *
@@ -374,6 +375,7 @@ static bool answer(const struct question *q, struct orr_placement *out) {
     }
     rule_function own = training_rule(q);
     own = own ? own : orr__image_placement(q->op);
+    own = own ? own : orr__serving_placement(q->op);
     own = own ? own : orr__model_placement(q->op);
     if (own) {
         return own(q, out);
@@ -409,6 +411,9 @@ static int64_t parts_of(const struct orr_layout *layout, int axis) {
 static const char *legal(const struct orr_operator *op) {
     if (orr__image_legal(op)) {
         return orr__image_legal(op);
+    }
+    if (orr__serving_legal(op)) {
+        return orr__serving_legal(op);
     }
     if (orr__model_legal(op)) {
         return orr__model_legal(op);

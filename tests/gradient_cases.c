@@ -291,6 +291,8 @@ const struct without_gradient without_gradient[] = {
     {"conv2d_backward_weight", BACKWARD},
     {"groupnorm_backward", BACKWARD},
     {"groupnorm_backward_weight", BACKWARD},
+    {"quantize", "its results are codes, constant wherever they are continuous"},
+    {"dequantize", "its operands are codes and their scale, which training leaves as they are"},
     {"sgd", UPDATE},
     {"sgd_momentum", UPDATE},
     {"adamw", UPDATE},

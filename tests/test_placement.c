@@ -40,6 +40,12 @@ struct example {
             .rank = rank_, .dims = { __VA_ARGS__ }                                                 \
         }                                                                                          \
     }
+#define I8(rank_, ...)                                                                             \
+    {                                                                                              \
+        ORR_DTYPE_I8, {                                                                            \
+            .rank = rank_, .dims = { __VA_ARGS__ }                                                 \
+        }                                                                                          \
+    }
 #define INT(name_, integer_)                                                                       \
     { .name = name_, .integer = integer_ }
 #define REAL(name_, real_)                                                                         \
@@ -129,6 +135,10 @@ static const struct example examples[] = {
      {INT("groups", 6), LIST("size", 2, 2, 1)}},
     {"groupnorm_backward", {F32(3, 4, 6, 2), F32(3, 4, 6, 2), F32(1, 6)}, {INT("groups", 6)}},
     {"groupnorm_backward_weight", {F32(3, 4, 6, 2), F32(3, 4, 6, 2)}, {INT("groups", 6)}},
+    {"quantize", {F32(3, 4, 3, 6)}, {INT("dtype", ORR_DTYPE_F8E4M3)}},
+    {"dequantize", {I8(2, 4, 6), F32(1, 4)}, {{0}}},
+    {"linear_quantized", {F32(3, 2, 4, 6), I8(2, 4, 6), F32(1, 4)}, {{0}}},
+    {"linear_quantized", {F32(2, 4, 6), I8(2, 4, 6), F32(1, 4), F32(1, 4)}, {{0}}},
     {"zeros", {{0}}, {LIST("shape", 2, 5, 4)}},
     {"full", {{0}}, {LIST("shape", 2, 5, 4), REAL("value", 3)}},
     {"arange", {{0}}, {INT("start", 3), INT("end", 17), INT("step", 2)}},
@@ -402,6 +412,15 @@ static void placements_that_are_legal_are_accepted(void **state) {
         {{"conv2d", {F32(4, 2, 2, 3, 3), F32(4, 2, 2, 1, 1), F32(1, 2)}, {{0}}}, {1, 0, 0}},
         {{"conv2d", {F32(4, 2, 2, 3, 3), F32(4, 2, 2, 1, 1), F32(1, 2)}, {{0}}}, {0, 1, 1}},
         {{"conv2d", {F32(4, 2, 2, 3, 3), F32(4, 2, 2, 1, 1)}, {{0}}}, {2, 2}},
+        {{"quantize", {F32(2, 4, 6)}, {{0}}}, {1}},
+        {{"dequantize", {I8(2, 4, 6), F32(1, 4)}, {{0}}}, {1, 1}},
+        {{"dequantize", {I8(2, 4, 6), F32(1, 4)}, {{0}}}, {2, 0}},
+        {{"linear_quantized", {F32(2, 4, 6), I8(2, 4, 6), F32(1, 4)}, {{0}}}, {2, 2, 0}},
+        {{"linear_quantized", {F32(2, 4, 6), I8(2, 4, 6), F32(1, 4)}, {{0}}}, {3, 0, 0}},
+        {{"linear_quantized", {F32(2, 4, 6), I8(2, 4, 6), F32(1, 4), F32(1, 4)}, {{0}}},
+         {0, 1, 1, 1}},
+        {{"linear_quantized", {F32(2, 4, 6), I8(2, 4, 6), F32(1, 4), F32(1, 4)}, {{0}}},
+         {1, 0, 0, 0}},
         {{"conv2d", {F32(4, 1, 4, 3, 3), F32(4, 2, 2, 1, 1)}, {INT("groups", 2)}}, {2, 1}},
         {{"groupnorm", {F32(3, 2, 4, 3), F32(1, 4), F32(1, 4)}, {INT("groups", 2)}}, {2, 1, 1}},
         {{"groupnorm_backward_weight", {F32(3, 2, 4, 3), F32(3, 2, 4, 3)}, {INT("groups", 2)}},

@@ -57,7 +57,7 @@ enum orr_status orr_fused_infer(const struct orr_fused *fused,
         slots[i] = operands[i];
     for (int i = 0; i < fused->stage_count; i++) {
         const struct orr_fused_stage *stage = &fused->stages[i];
-        struct orr_operand_info inputs[3];
+        struct orr_operand_info inputs[ORR_FUSED_INPUTS_MAX];
         enum orr_status status = check_stage(fused, i, error);
         if (status != ORR_OK)
             return status;
@@ -93,7 +93,7 @@ static void fill_slots(const struct orr_fused *fused, const struct orr_operand_i
 static struct orr_cost stage_cost(const struct orr_fused_stage *stage,
                                   const struct orr_operand_info *slots,
                                   const struct orr_operand_info *result) {
-    struct orr_operand_info inputs[3];
+    struct orr_operand_info inputs[ORR_FUSED_INPUTS_MAX];
     stage_operands(stage, slots, inputs);
     return stage->op->cost(inputs, stage->input_count, &stage->attributes, result);
 }
@@ -183,7 +183,7 @@ enum orr_status orr_fused_compute(const struct orr_fused *fused,
     if (first == 1) {
         /* The product goes to the result's memory, rounded, and the chain works on it in place. */
         const struct orr_fused_stage *product = &fused->stages[0];
-        struct orr_tensor_view inputs[3];
+        struct orr_tensor_view inputs[ORR_FUSED_INPUTS_MAX];
         for (int i = 0; i < product->input_count; i++)
             inputs[i] = operands[product->inputs[i]];
         enum orr_status status = product->op->compute(inputs, product->input_count,

@@ -37,6 +37,7 @@
 enum {
     ORR_FUSED_STAGES_MAX = 16,
     ORR_FUSED_OPERANDS_MAX = 16,
+    ORR_FUSED_INPUTS_MAX = 4, /* of one stage: a product's scale and bias */
     ORR_FUSED_SLOTS_MAX = ORR_FUSED_STAGES_MAX + ORR_FUSED_OPERANDS_MAX
 };
 
@@ -44,7 +45,7 @@ struct orr_fused_stage {
     const struct orr_operator *op; /* the first may be of class GEMM, all others are POINTWISE */
     struct orr_attributes attributes;
     int input_count;
-    int inputs[3]; /* slots, of operands or of earlier stages */
+    int inputs[ORR_FUSED_INPUTS_MAX]; /* slots, of operands or of earlier stages */
 };
 
 /* A plain value: copy it, keep it, no destroy. The last stage's result is the kernel's result. */

@@ -85,6 +85,9 @@
     X(conv2d_backward_weight)                                                                      \
     X(groupnorm_backward)                                                                          \
     X(groupnorm_backward_weight)                                                                   \
+    X(quantize)                                                                                    \
+    X(dequantize)                                                                                  \
+    X(linear_quantized)                                                                            \
     X(sgd)                                                                                         \
     X(sgd_momentum)                                                                                \
     X(adamw)                                                                                       \
