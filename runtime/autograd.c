@@ -61,11 +61,13 @@ enum orr_status orr__tape_reserve(struct orr_runtime *runtime, struct orr_tensor
     return ORR_OK;
 }
 
-/* Values that gradients of the followed operands need. */
-static uint32_t kept_values(const struct orr__node *node) {
+/* Values that gradients of operands need: of those that are followed, unless `wanted` says which.
+ */
+static uint32_t kept_values(const struct orr__node *node, const bool *wanted) {
     uint32_t keeps = 0;
     for (int i = 0; node->rule && i < node->input_count && i < 3; i++) {
-        keeps |= node->traced[i].tracked ? node->rule->keeps[i] : 0;
+        bool needs = wanted ? wanted[i] : node->traced[i].tracked;
+        keeps |= needs ? node->rule->keeps[i] : 0;
     }
     return keeps;
 }
@@ -120,7 +122,7 @@ void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stag
     for (int i = 0; i < node->input_count; i++) {
         node->traced[i].tracked = follows(tape, stage->inputs[i]);
     }
-    uint32_t keeps = kept_values(node);
+    uint32_t keeps = kept_values(node, NULL);
     for (int i = 0; i < node->input_count; i++) {
         trace(tape, &node->traced[i], stage->inputs[i], keeps >> i & 1u);
     }
@@ -251,19 +253,33 @@ static uint64_t unseen_bytes(struct orr_tensor *tensor, uint64_t count, int64_t 
     return bytes;
 }
 
+/* Of what one node keeps: watched tensors, or the others. */
+static uint64_t node_bytes(const struct orr__node *node, bool leaves, uint64_t count,
+                           int64_t device) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < node->input_count + node->output_count; i++) {
+        const struct orr__traced *traced = &node->traced[i];
+        if (traced->kept && traced->leaf == leaves) {
+            bytes += unseen_bytes(traced->kept, count, device);
+        }
+        if (!leaves && node->deferred && node->deferred[i]) {
+            bytes += unseen_bytes(node->deferred[i], count, device);
+        }
+    }
+    return bytes;
+}
+
 static uint64_t count_bytes(const struct orr_gradient_tape *tape, int64_t device) {
     uint64_t bytes = 0, count = ++tape->runtime->mark_count;
-    for (int leaves = 1; leaves >= 0; leaves--) { /* first, so that what aliases them is seen */
-        for (size_t i = 0; i < tape->node_count; i++) {
-            const struct orr__node *node = &tape->nodes[i];
-            for (int k = 0; k < node->input_count + node->output_count; k++) {
-                const struct orr__traced *traced = &node->traced[k];
-                if (traced->kept && traced->leaf == leaves) {
-                    uint64_t unseen = unseen_bytes(traced->kept, count, device);
-                    bytes += leaves ? 0 : unseen;
-                }
-            }
-        }
+    for (size_t i = 0; i < tape->node_count; i++) { /* first, so that what aliases them is seen */
+        (void)node_bytes(&tape->nodes[i], true, count, device);
+    }
+    for (size_t i = 0; i < tape->node_count; i++) {
+        bytes += node_bytes(&tape->nodes[i], false, count, device);
+    }
+    for (uint32_t i = 0; tape->deferral.grads && i < tape->variables.count; i++) {
+        struct orr_tensor *grad = tape->deferral.grads[i];
+        bytes += grad ? unseen_bytes(grad, count, device) : 0;
     }
     return bytes;
 }
@@ -276,11 +292,26 @@ uint64_t orr_gradient_tape_bytes_on(const struct orr_gradient_tape *tape, uint32
     return count_bytes(tape, device);
 }
 
+static void drop_kept(struct orr__traced *traced) {
+    if (traced->kept) {
+        orr__tensor_release(traced->kept);
+        traced->kept = NULL;
+    }
+}
+
 void orr__node_drop(struct orr__node *node) {
     for (int i = 0; i < node->input_count + node->output_count; i++) {
-        if (node->traced[i].kept) {
-            orr__tensor_release(node->traced[i].kept);
-            node->traced[i].kept = NULL;
+        drop_kept(&node->traced[i]);
+    }
+}
+
+void orr__node_keep_for(struct orr__node *node, const bool *wanted) {
+    uint32_t keeps = kept_values(node, wanted);
+    for (int i = 0; i < node->input_count + node->output_count; i++) {
+        uint32_t value = i < node->input_count ? keeps & (ORR__KEEP_RESULT - 1) : keeps >> 16;
+        int at = i < node->input_count ? i : i - node->input_count;
+        if (at > 15 || !(value >> at & 1u)) {
+            drop_kept(&node->traced[i]);
         }
     }
 }
@@ -303,6 +334,7 @@ void orr_gradient_tape_destroy(struct orr_gradient_tape **tape) {
     *tape = NULL;
     orr__tape_stop(gone);
     orr__walk_close(gone);
+    orr__defer_close(gone);
     for (size_t i = 0; i < gone->node_count; i++) {
         orr__node_drop(&gone->nodes[i]);
     }
@@ -320,6 +352,7 @@ void orr__tapes_destroy(struct orr_runtime *runtime) {
         struct orr_gradient_tape *tape = runtime->tapes;
         runtime->tapes = tape->next;
         orr__walk_free(tape);
+        orr__defer_free(tape);
         free_arrays(tape);
         orr_memory_free(runtime->memory, tape);
     }

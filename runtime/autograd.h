@@ -119,6 +119,26 @@ enum orr_status orr_gradient_from(struct orr_gradient_tape *tape,
                                   struct orr_tensor *const *wanted, int wanted_count,
                                   struct orr_tensor **out_gradients) ORR_MUST_CHECK;
 
+/* The same in two parts, for a pipeline without bubbles (Qi et al., "Zero Bubble Pipeline
+ * Parallelism", ICLR 2024): first the gradients of a stage's inputs, for which the stage before it
+ * waits, then, when there is time, those of its weights. The first part plays the tape only as far
+ * as the inputs need: of y = x w, dx and not dw. The second one does the rest and nothing twice, so
+ * that both together are the work of one orr_gradient_from, with the same numbers. Between them
+ * the tape keeps gradients of results and operands that the rest needs; orr_gradient_tape_bytes
+ * counts them.
+ *
+ * Inputs and weights: any tensors that the tape follows, but a weight must not be one that was
+ * made of an input: its gradient was needed on the way. Errors as orr_gradient_from; ORR_INVALID
+ * for weights without inputs before them, or a second time. A tape that persists keeps what is
+ * deferred until it is played from seeds again, so that weights can be asked for in portions. */
+enum orr_status orr_gradient_inputs(struct orr_gradient_tape *tape,
+                                    const struct orr_gradient_seed *seeds, int seed_count,
+                                    struct orr_tensor *const *inputs, int input_count,
+                                    struct orr_tensor **out_gradients) ORR_MUST_CHECK;
+enum orr_status orr_gradient_weights(struct orr_gradient_tape *tape,
+                                     struct orr_tensor *const *weights, int weight_count,
+                                     struct orr_tensor **out_gradients) ORR_MUST_CHECK;
+
 /* Adds a gradient to a sum over several passes: *sum becomes *sum + gradient, or another handle of
  * `gradient` if it is NULL. Two partial ones stay partial, so that a step of several passes is
  * reduced once; if only one is, it is reduced first. The old *sum is destroyed; on failure it is as

@@ -25,9 +25,15 @@ struct orr__rule {
     const char *name;
     /* Values that the gradient of operand 0, 1, 2 needs: ORR__KEEP_... */
     uint32_t keeps[3];
-    bool linear; /* takes a partial gradient, and hands a partial one on */
+    uint32_t kind; /* ORR__RULE_..., or false for none, true for linear */
     /* Sets backward->out[i] for every operand i that is wanted. */
     void (*apply)(struct orr__backward *backward);
+};
+
+enum {
+    ORR__RULE_LINEAR = 1,    /* takes a partial gradient, and hands a partial one on */
+    ORR__RULE_JOINT = 2,     /* operands' gradients share work: they are computed together */
+    ORR__RULE_JOINT_REST = 4 /* the same but for the first operand's */
 };
 
 enum {
@@ -85,6 +91,9 @@ struct orr__node {
     struct orr_attributes attributes;
     int input_count, output_count;
     struct orr__traced *traced; /* operands, then results; owned */
+    /* What orr_gradient_inputs left to be done: gradients of the results, then those of operands
+     * that it had to compute; NULL or one reference each. Owned; NULL: nothing is left. */
+    struct orr_tensor **deferred;
 };
 
 /* A gradient that a step adds; it takes effect with the step's end. */
@@ -97,8 +106,15 @@ struct orr__addition {
  * steps (a seed, a node, a wanted gradient) that the walk remembers, and within a step it remembers
  * the results of operators: the rule runs again and gets what was already made. What a step changes
  * it changes at its end. */
+enum orr__walk_part {
+    ORR__WALK_ALL,
+    ORR__WALK_INPUTS, /* operands that lead to what is wanted; the rest is deferred */
+    ORR__WALK_WEIGHTS /* what is deferred */
+};
+
 struct orr__walk {
     bool open;
+    enum orr__walk_part part;
     uint32_t *asked; /* variables of the seeds, then of what is wanted: a repeated call has these */
     int seed_count, wanted_count;
     int seeds_done, wanted_done;
@@ -108,6 +124,20 @@ struct orr__walk {
     bool *kept;                  /* by variable: is wanted itself */
     struct orr_tensor **results; /* of the step's operators, one reference each */
     size_t result_count, result_capacity, result_next;
+    struct orr__scratch {          /* of the step: see struct orr__backward */
+        struct orr_tensor **grads; /* the block; the others are parts of it */
+        struct orr_tensor **out;
+        struct orr__addition *additions;
+        bool *wanted;
+        size_t outputs, inputs; /* at most */
+    } scratch;
+};
+
+/* Between orr_gradient_inputs and orr_gradient_weights. */
+struct orr__deferral {
+    bool open;
+    struct orr_tensor **grads; /* by variable: of results that nodes left alone start from */
+    bool *passed;              /* by variable: its gradient is done */
 };
 
 struct orr_gradient_tape {
@@ -122,12 +152,15 @@ struct orr_gradient_tape {
     struct orr__variables variables;
     struct orr__traced *spare; /* of the node that orr__tape_reserve made room for */
     struct orr__walk walk;
+    struct orr__deferral deferral;
 };
 
 /* Ends recording, if it does. */
 void orr__tape_stop(struct orr_gradient_tape *tape);
 /* Lets go of what a node keeps. */
 void orr__node_drop(struct orr__node *node);
+/* The same but for values that rules of the operands `wanted` need. */
+void orr__node_keep_for(struct orr__node *node, const bool *wanted);
 /* Ends a walk, finished or not. */
 void orr__walk_close(struct orr_gradient_tape *tape);
 /* The same when the runtime goes, and tensors by themselves. */
@@ -135,13 +168,15 @@ void orr__walk_free(struct orr_gradient_tape *tape);
 
 /* --- a step --- */
 
+/* Arrays are as long as the node's operands and results, and at least ORR_INPUTS_MAX and
+ * ORR_OUTPUTS_MAX. */
 struct orr__backward {
     struct orr_gradient_tape *tape;
-    const struct orr__node *node;              /* NULL at the ends of the tape */
-    struct orr_tensor *grads[ORR_OUTPUTS_MAX]; /* of the results; NULL: none. Borrowed */
-    bool wanted[ORR_INPUTS_MAX];
-    struct orr_tensor *out[ORR_INPUTS_MAX]; /* of the operands; borrowed: the tape owns results */
-    enum orr_status status;                 /* of the first failure; nothing is done after it */
+    struct orr__node *node;    /* NULL at the ends of the tape */
+    struct orr_tensor **grads; /* of the results; NULL: none. Borrowed */
+    bool *wanted;
+    struct orr_tensor **out; /* of the operands; borrowed: the tape owns results */
+    enum orr_status status;  /* of the first failure; nothing is done after it */
 };
 
 /* Applies an operator; its results belong to the tape until the node is done, and are NULL after a
@@ -152,5 +187,25 @@ struct orr_tensor *orr__back_apply(struct orr__backward *backward, const struct 
                                    const struct orr_attributes *attributes,
                                    const struct orr_layout *layout,
                                    struct orr_tensor **out_outputs);
+
+/* --- autograd_deferred.c: gradients in two parts --- */
+
+/* Is there something left to do for the node? Allocates room for it. */
+enum orr_status orr__defer_reserve(struct orr__backward *backward) ORR_MUST_CHECK;
+/* A node's step of the first part ends: remembers its results' gradients, and those of operands
+ * that were computed too early. Keeps what the rest needs. */
+void orr__defer_node(struct orr__backward *backward);
+/* Lets go of what a node left to do. */
+void orr__defer_drop_node(struct orr_gradient_tape *tape, struct orr__node *node);
+/* The first part begins: room for what it leaves. */
+enum orr_status orr__defer_open(struct orr_gradient_tape *tape) ORR_MUST_CHECK;
+/* It ends: what the second one starts from. */
+void orr__defer_settle(struct orr_gradient_tape *tape);
+/* The second one begins: gradients of results, which it takes over unless the tape persists. */
+void orr__defer_resume(struct orr_gradient_tape *tape);
+/* Drops all of it, if there is something. */
+void orr__defer_close(struct orr_gradient_tape *tape);
+/* The same when the runtime goes, and tensors by themselves. */
+void orr__defer_free(struct orr_gradient_tape *tape);
 
 #endif

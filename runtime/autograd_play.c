@@ -32,6 +32,7 @@ void orr__walk_free(struct orr_gradient_tape *tape) {
     orr_memory_free(memory, walk->needed);
     orr_memory_free(memory, walk->kept);
     orr_memory_free(memory, walk->results);
+    orr_memory_free(memory, walk->scratch.grads);
     *walk = (struct orr__walk){0};
 }
 
@@ -60,11 +61,11 @@ static bool recall(struct orr__walk *walk, struct orr_tensor **out, int count) {
     return true;
 }
 
-static bool reserve_results(struct orr__backward *b) {
+static bool reserve_results(struct orr__backward *b, int count) {
     struct orr_runtime *runtime = b->tape->runtime;
     struct orr__walk *walk = &b->tape->walk;
     if (orr_memory_grow(runtime->memory, &walk->results, &walk->result_capacity,
-                        walk->result_count + ORR_OUTPUTS_MAX, sizeof(struct orr_tensor *),
+                        walk->result_count + (size_t)count, sizeof(struct orr_tensor *),
                         RESULTS_MAX) != ORR_OK) {
         b->status = orr__runtime_no_memory(runtime);
     }
@@ -87,7 +88,7 @@ struct orr_tensor *orr__back_apply(struct orr__backward *b, const struct orr_ope
     if (b->status != ORR_OK) {
         return NULL;
     }
-    if (!recall(&b->tape->walk, results, op->outputs) && reserve_results(b)) {
+    if (!recall(&b->tape->walk, results, op->outputs) && reserve_results(b, op->outputs)) {
         b->status = orr_tensor_apply(b->tape->runtime, op, inputs, input_count, attributes, layout,
                                      results);
         if (b->status == ORR_OK) {
@@ -106,7 +107,7 @@ static struct orr_tensor *redistribute(struct orr__backward *b, struct orr_tenso
     if (b->status != ORR_OK || orr_layout_equal(&tensor->layout, layout)) {
         return b->status == ORR_OK ? tensor : NULL;
     }
-    if (!recall(&b->tape->walk, &out, 1) && reserve_results(b)) {
+    if (!recall(&b->tape->walk, &out, 1) && reserve_results(b, 1)) {
         b->status = orr_tensor_redistribute(tensor, layout, &out);
         if (b->status == ORR_OK) {
             remember(&b->tape->walk, &out, 1);
@@ -246,7 +247,7 @@ static enum orr_status step_seed(struct orr_gradient_tape *tape,
 /* Gradients of a node's results, as its rule takes them; false if there are none. */
 static bool take_gradients(struct orr__backward *b) {
     const struct orr__node *node = b->node;
-    bool partial = !node->op || (node->rule && node->rule->linear), any = false;
+    bool partial = !node->op || (node->rule && node->rule->kind & ORR__RULE_LINEAR), any = false;
     for (int i = 0; i < node->output_count; i++) {
         const struct orr__traced *traced = &node->traced[node->input_count + i];
         struct orr_tensor *grad = b->tape->walk.grads[traced->variable];
@@ -256,18 +257,54 @@ static bool take_gradients(struct orr__backward *b) {
     return any;
 }
 
+/* Those that the first part has brought. */
+static void take_deferred(struct orr__backward *b) {
+    const struct orr__node *node = b->node;
+    for (int i = 0; i < node->output_count; i++) {
+        b->grads[i] = node->deferred[i];
+    }
+    for (int i = 0; i < node->input_count; i++) {
+        b->out[i] = node->deferred[node->output_count + i];
+        b->wanted[i] = b->wanted[i] && !b->out[i];
+    }
+}
+
+/* Does this walk add to the operand's gradient? */
+static bool adds(const struct orr__backward *b, int operand) {
+    const struct orr_gradient_tape *tape = b->tape;
+    const struct orr__traced *traced = &b->node->traced[operand];
+    return traced->tracked && tape->walk.needed[traced->variable] &&
+           !(tape->walk.part == ORR__WALK_WEIGHTS && tape->deferral.passed[traced->variable]);
+}
+
+/* The first operand of those whose gradients are computed together, or as many as there are. */
+static int joint_from(const struct orr__node *node) {
+    uint32_t kind = node->rule ? node->rule->kind : 0;
+    return kind & ORR__RULE_JOINT ? 0 : kind & ORR__RULE_JOINT_REST ? 1 : node->input_count;
+}
+
+/* Which operands' gradients are to be computed. */
 static bool wants_any(struct orr__backward *b) {
-    bool any = false;
-    for (int i = 0; i < b->node->input_count; i++) {
-        const struct orr__traced *traced = &b->node->traced[i];
-        b->wanted[i] = traced->tracked && b->tape->walk.needed[traced->variable];
+    const struct orr__node *node = b->node;
+    int joint = b->tape->walk.part == ORR__WALK_INPUTS ? joint_from(node) : node->input_count;
+    bool any = false, any_joint = false;
+    for (int i = 0; i < node->input_count; i++) {
+        b->wanted[i] = adds(b, i);
         any = any || b->wanted[i];
+        any_joint = any_joint || (i >= joint && b->wanted[i]);
+    }
+    for (int i = joint; any_joint && i < node->input_count; i++) {
+        b->wanted[i] = node->traced[i].tracked;
     }
     return any;
 }
 
 static void apply_rule(struct orr__backward *b) {
-    if (b->status != ORR_OK) {
+    bool any = false;
+    for (int i = 0; i < b->node->input_count; i++) {
+        any = any || b->wanted[i];
+    }
+    if (b->status != ORR_OK || !any) {
         return;
     }
     if (!b->node->op) {
@@ -288,26 +325,63 @@ static void leave_node(struct orr_gradient_tape *tape, struct orr__node *node) {
             set_gradient(&tape->walk, variable, NULL);
         }
     }
-    if (!tape->persists) {
+    bool left = tape->walk.part == ORR__WALK_INPUTS && node->deferred;
+    if (!tape->persists && !left) {
+        orr__defer_drop_node(tape, node);
         orr__node_drop(node);
     }
 }
 
-static enum orr_status step_node(struct orr_gradient_tape *tape, struct orr__node *node) {
-    struct orr__backward b = {.tape = tape, .node = node};
-    struct orr__addition additions[ORR_INPUTS_MAX];
-    int count = 0;
-    if (wants_any(&b) && take_gradients(&b)) {
-        apply_rule(&b);
-        for (int i = 0; i < node->input_count; i++) {
-            if (b.wanted[i] && b.status == ORR_OK) {
-                add_gradient(&b, &node->traced[i], b.out[i], additions, &count);
-            }
+static struct orr__backward backward_of(struct orr_gradient_tape *tape, struct orr__node *node) {
+    struct orr__scratch *scratch = &tape->walk.scratch;
+    for (size_t i = 0; i < scratch->inputs; i++) {
+        scratch->out[i] = NULL;
+        scratch->wanted[i] = false;
+    }
+    for (size_t i = 0; i < scratch->outputs; i++) {
+        scratch->grads[i] = NULL;
+    }
+    return (struct orr__backward){.tape = tape,
+                                  .node = node,
+                                  .grads = scratch->grads,
+                                  .wanted = scratch->wanted,
+                                  .out = scratch->out};
+}
+
+/* Gradients of the operands from those of the results. */
+static void differentiate(struct orr__backward *b, int *count) {
+    struct orr_gradient_tape *tape = b->tape;
+    struct orr__node *node = b->node;
+    bool deferred = tape->walk.part == ORR__WALK_WEIGHTS && node->deferred;
+    if (deferred) {
+        take_deferred(b);
+    } else if (!take_gradients(b)) {
+        return;
+    }
+    if (tape->walk.part == ORR__WALK_INPUTS && b->status == ORR_OK) {
+        b->status = orr__defer_reserve(b);
+    }
+    apply_rule(b);
+    for (int i = 0; i < node->input_count; i++) {
+        if (b->status == ORR_OK && adds(b, i) && b->out[i]) {
+            add_gradient(b, &node->traced[i], b->out[i], tape->walk.scratch.additions, count);
         }
     }
-    enum orr_status status = end_step(&b, additions, count);
-    if (status == ORR_OK) {
-        leave_node(tape, node);
+}
+
+static enum orr_status step_node(struct orr_gradient_tape *tape, struct orr__node *node) {
+    struct orr__backward b = backward_of(tape, node);
+    bool first = tape->walk.part == ORR__WALK_INPUTS, wants = wants_any(&b);
+    int count = 0;
+    if (wants) {
+        differentiate(&b, &count);
+    }
+    if (first && b.status == ORR_OK) {
+        orr__defer_node(&b);
+    }
+    enum orr_status status = end_step(&b, tape->walk.scratch.additions, count);
+    if (status == ORR_OK && (wants || !first)) {
+        leave_node(tape, node); /* else the second part may have a use for it */
     }
     return status;
 }
@@ -341,11 +415,44 @@ static void mark_needed(struct orr_gradient_tape *tape) {
     }
 }
 
-static enum orr_status open_walk(struct orr_gradient_tape *tape,
-                                 const struct orr_gradient_seed *seeds, int seed_count,
-                                 struct orr_tensor *const *wanted, int wanted_count) {
+/* Room for a step of any node. One block: pointers first, then what needs less alignment. */
+static enum orr_status open_scratch(struct orr_gradient_tape *tape) {
+    struct orr__scratch *scratch = &tape->walk.scratch;
+    scratch->inputs = ORR_INPUTS_MAX;
+    scratch->outputs = ORR_OUTPUTS_MAX;
+    for (size_t i = 0; i < tape->node_count; i++) {
+        size_t inputs = (size_t)tape->nodes[i].input_count;
+        size_t outputs = (size_t)tape->nodes[i].output_count;
+        scratch->inputs = inputs > scratch->inputs ? inputs : scratch->inputs;
+        scratch->outputs = outputs > scratch->outputs ? outputs : scratch->outputs;
+    }
+    size_t pointers = (scratch->outputs + scratch->inputs) * sizeof(struct orr_tensor *);
+    size_t additions = scratch->inputs * sizeof *scratch->additions;
+    char *block = orr_memory_alloc(tape->runtime->memory,
+                                   pointers + additions + scratch->inputs * sizeof(bool));
+    if (!block) {
+        return orr__runtime_no_memory(tape->runtime);
+    }
+    scratch->grads = (struct orr_tensor **)(void *)block;
+    scratch->out = scratch->grads + scratch->outputs;
+    scratch->additions = (struct orr__addition *)(void *)(block + pointers);
+    scratch->wanted = (bool *)(void *)(block + pointers + additions);
+    return ORR_OK;
+}
+
+/* What a call asks for. */
+struct request {
+    enum orr__walk_part part;
+    const struct orr_gradient_seed *seeds;
+    int seed_count;
+    struct orr_tensor *const *wanted;
+    int wanted_count;
+};
+
+static enum orr_status open_walk(struct orr_gradient_tape *tape, const struct request *request) {
     const struct orr_memory *memory = tape->runtime->memory;
     struct orr__walk *walk = &tape->walk;
+    int seed_count = request->seed_count, wanted_count = request->wanted_count;
     size_t count = (size_t)tape->variables.count + 1;
     walk->asked = orr_memory_alloc(memory, ((size_t)seed_count + (size_t)wanted_count + 1) *
                                                sizeof *walk->asked);
@@ -356,49 +463,54 @@ static enum orr_status open_walk(struct orr_gradient_tape *tape,
         return orr__runtime_no_memory(tape->runtime);
     }
     for (int i = 0; i < seed_count; i++) {
-        walk->asked[i] = number_of(tape, seeds[i].tensor);
+        walk->asked[i] = number_of(tape, request->seeds[i].tensor);
     }
     for (int i = 0; i < wanted_count; i++) {
-        uint32_t variable = number_of(tape, wanted[i]);
+        uint32_t variable = number_of(tape, request->wanted[i]);
         walk->asked[seed_count + i] = variable;
         walk->needed[variable] = walk->kept[variable] = true;
     }
     mark_needed(tape);
+    walk->part = request->part;
     walk->seed_count = seed_count;
     walk->wanted_count = wanted_count;
     walk->nodes_left = tape->node_count;
     walk->open = true;
-    return ORR_OK;
+    enum orr_status status = open_scratch(tape);
+    if (status == ORR_OK && walk->part == ORR__WALK_INPUTS) {
+        status = orr__defer_open(tape);
+    }
+    if (status == ORR_OK && walk->part == ORR__WALK_WEIGHTS) {
+        orr__defer_resume(tape);
+    }
+    return status;
 }
 
 /* Goes on with the walk until it is done, blocked or has failed. */
-static enum orr_status walk_on(struct orr_gradient_tape *tape,
-                               const struct orr_gradient_seed *seeds, int seed_count,
-                               struct orr_tensor *const *wanted, int wanted_count) {
+static enum orr_status walk_on(struct orr_gradient_tape *tape, const struct request *request) {
     struct orr__walk *walk = &tape->walk;
     enum orr_status status = ORR_OK;
-    while (status == ORR_OK && walk->seeds_done < seed_count) {
-        status = step_seed(tape, &seeds[walk->seeds_done]);
+    while (status == ORR_OK && walk->seeds_done < request->seed_count) {
+        status = step_seed(tape, &request->seeds[walk->seeds_done]);
         walk->seeds_done += status == ORR_OK;
     }
     while (status == ORR_OK && walk->nodes_left > 0) {
         status = step_node(tape, &tape->nodes[walk->nodes_left - 1]);
         walk->nodes_left -= status == ORR_OK;
     }
-    while (status == ORR_OK && walk->wanted_done < wanted_count) {
-        status = step_wanted(tape, wanted[walk->wanted_done]);
+    while (status == ORR_OK && walk->wanted_done < request->wanted_count) {
+        status = step_wanted(tape, request->wanted[walk->wanted_done]);
         walk->wanted_done += status == ORR_OK;
     }
     return status;
 }
 
 /* The same, unseen by a tape that this host records meanwhile: what is begun inside is deeper. */
-static enum orr_status play(struct orr_gradient_tape *tape, const struct orr_gradient_seed *seeds,
-                            int seed_count, struct orr_tensor *const *wanted, int wanted_count) {
+static enum orr_status play(struct orr_gradient_tape *tape, const struct request *request) {
     struct orr_runtime *runtime = tape->runtime;
     uint32_t host = runtime->host;
     runtime->hosts[host].depth++;
-    enum orr_status status = walk_on(tape, seeds, seed_count, wanted, wanted_count);
+    enum orr_status status = walk_on(tape, request);
     uint32_t depth = --runtime->hosts[host].depth;
     while (status != ORR_BLOCKED && runtime->hosts[host].tape &&
            runtime->hosts[host].tape->depth > depth) {
@@ -434,76 +546,126 @@ static bool is_number(const struct orr_gradient_tape *tape, const struct orr_ten
 }
 
 /* Is this the call that was blocked? */
-static bool repeats(const struct orr_gradient_tape *tape, const struct orr_gradient_seed *seeds,
-                    int seed_count, struct orr_tensor *const *wanted, int wanted_count) {
+static bool repeats(const struct orr_gradient_tape *tape, const struct request *request) {
     const struct orr__walk *walk = &tape->walk;
-    bool same = seed_count == walk->seed_count && wanted_count == walk->wanted_count;
-    for (int i = 0; same && i < seed_count; i++) {
-        same = is_number(tape, seeds[i].tensor, walk->asked[i]);
+    bool same = request->part == walk->part && request->seed_count == walk->seed_count &&
+                request->wanted_count == walk->wanted_count;
+    for (int i = 0; same && i < walk->seed_count; i++) {
+        same = is_number(tape, request->seeds[i].tensor, walk->asked[i]);
     }
-    for (int i = 0; same && i < wanted_count; i++) {
-        same = is_number(tape, wanted[i], walk->asked[seed_count + i]);
+    for (int i = 0; same && i < walk->wanted_count; i++) {
+        same = is_number(tape, request->wanted[i], walk->asked[walk->seed_count + i]);
     }
     return same;
 }
 
-static enum orr_status check_call(struct orr_gradient_tape *tape,
-                                  const struct orr_gradient_seed *seeds, int seed_count,
-                                  struct orr_tensor *const *wanted, int wanted_count) {
-    if (tape->used) {
+static enum orr_status check_wanted(struct orr_gradient_tape *tape, const struct request *request,
+                                    int index) {
+    const struct orr__variable *variable = variable_of(tape, request->wanted[index]);
+    if (!variable) {
         return orr__runtime_fail(tape->runtime, ORR_INVALID,
-                                 "the tape is used up; one that persists can be played again");
+                                 "wanted tensor %d is not one that the tape follows: watch it "
+                                 "before it is used",
+                                 index + 1);
     }
-    for (int i = 0; i < seed_count; i++) {
-        enum orr_status status = check_seed(tape, &seeds[i]);
-        if (status != ORR_OK) {
-            return status;
-        }
-    }
-    for (int i = 0; i < wanted_count; i++) {
-        if (!variable_of(tape, wanted[i])) {
-            return orr__runtime_fail(tape->runtime, ORR_INVALID,
-                                     "wanted tensor %d is not one that the tape follows: watch it "
-                                     "before it is used",
-                                     i + 1);
-        }
+    if (request->part == ORR__WALK_WEIGHTS && tape->deferral.passed[variable->number]) {
+        return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                 "the gradient of wanted tensor %d was left behind by the first "
+                                 "part, which went by it: ask for it there",
+                                 index + 1);
     }
     return ORR_OK;
 }
 
-enum orr_status orr_gradient_from(struct orr_gradient_tape *tape,
-                                  const struct orr_gradient_seed *seeds, int seed_count,
-                                  struct orr_tensor *const *wanted, int wanted_count,
-                                  struct orr_tensor **out_gradients) {
-    for (int i = 0; i < wanted_count; i++) {
+static enum orr_status check_call(struct orr_gradient_tape *tape, const struct request *request) {
+    if (request->part == ORR__WALK_WEIGHTS && !tape->deferral.open) {
+        return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                 "nothing was deferred: gradients of inputs come first, and those "
+                                 "of weights once");
+    }
+    if (request->part != ORR__WALK_WEIGHTS && tape->used) {
+        return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                 "the tape is used up; one that persists can be played again");
+    }
+    enum orr_status status = ORR_OK;
+    for (int i = 0; status == ORR_OK && i < request->seed_count; i++) {
+        status = check_seed(tape, &request->seeds[i]);
+    }
+    for (int i = 0; status == ORR_OK && i < request->wanted_count; i++) {
+        status = check_wanted(tape, request, i);
+    }
+    return status;
+}
+
+/* The walk is over, and its gradients are handed out. */
+static enum orr_status finish(struct orr_gradient_tape *tape, const struct request *request,
+                              enum orr_status status, struct orr_tensor **out_gradients) {
+    for (int i = 0; status == ORR_OK && i < request->wanted_count; i++) {
+        uint32_t variable = number_of(tape, request->wanted[i]);
+        out_gradients[i] = orr_tensor_retain(tape->walk.grads[variable]);
+    }
+    if (status == ORR_OK && request->part == ORR__WALK_INPUTS) {
+        orr__defer_settle(tape);
+    }
+    orr__walk_close(tape);
+    bool stays = status == ORR_OK && (request->part == ORR__WALK_INPUTS || tape->persists);
+    if (request->part != ORR__WALK_ALL && !stays) {
+        orr__defer_close(tape);
+    }
+    return status;
+}
+
+static enum orr_status answer(struct orr_gradient_tape *tape, const struct request *request,
+                              struct orr_tensor **out_gradients) {
+    for (int i = 0; i < request->wanted_count; i++) {
         out_gradients[i] = NULL;
     }
-    struct orr__walk *walk = &tape->walk;
     enum orr_status status = ORR_OK;
     orr_error_clear(&tape->runtime->error);
-    if (!walk->open) {
-        status = check_call(tape, seeds, seed_count, wanted, wanted_count);
+    if (!tape->walk.open) {
+        status = check_call(tape, request);
         if (status != ORR_OK) {
             return status;
         }
         orr__tape_stop(tape);
         tape->used = !tape->persists;
-        status = open_walk(tape, seeds, seed_count, wanted, wanted_count);
-    } else if (!repeats(tape, seeds, seed_count, wanted, wanted_count)) {
+        if (request->part != ORR__WALK_WEIGHTS && tape->deferral.open) {
+            orr__defer_close(tape);
+        }
+        status = open_walk(tape, request);
+    } else if (!repeats(tape, request)) {
         return orr__runtime_fail(tape->runtime, ORR_INVALID,
                                  "another gradient of this tape was blocked; repeat that call");
     }
     if (status == ORR_OK) {
-        status = play(tape, seeds, seed_count, wanted, wanted_count);
+        status = play(tape, request);
     }
-    if (status == ORR_BLOCKED) {
-        return status;
-    }
-    for (int i = 0; status == ORR_OK && i < wanted_count; i++) {
-        out_gradients[i] = orr_tensor_retain(walk->grads[number_of(tape, wanted[i])]);
-    }
-    orr__walk_close(tape);
-    return status;
+    return status == ORR_BLOCKED ? status : finish(tape, request, status, out_gradients);
+}
+
+/* --- the calls --- */
+
+enum orr_status orr_gradient_from(struct orr_gradient_tape *tape,
+                                  const struct orr_gradient_seed *seeds, int seed_count,
+                                  struct orr_tensor *const *wanted, int wanted_count,
+                                  struct orr_tensor **out_gradients) {
+    const struct request request = {ORR__WALK_ALL, seeds, seed_count, wanted, wanted_count};
+    return answer(tape, &request, out_gradients);
+}
+
+enum orr_status orr_gradient_inputs(struct orr_gradient_tape *tape,
+                                    const struct orr_gradient_seed *seeds, int seed_count,
+                                    struct orr_tensor *const *inputs, int input_count,
+                                    struct orr_tensor **out_gradients) {
+    const struct request request = {ORR__WALK_INPUTS, seeds, seed_count, inputs, input_count};
+    return answer(tape, &request, out_gradients);
+}
+
+enum orr_status orr_gradient_weights(struct orr_gradient_tape *tape,
+                                     struct orr_tensor *const *weights, int weight_count,
+                                     struct orr_tensor **out_gradients) {
+    const struct request request = {ORR__WALK_WEIGHTS, NULL, 0, weights, weight_count};
+    return answer(tape, &request, out_gradients);
 }
 
 enum orr_status orr_gradient(struct orr_gradient_tape *tape, struct orr_tensor *loss,

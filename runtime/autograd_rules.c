@@ -564,6 +564,8 @@ static void rule_pad(struct orr__backward *b) {
 #define SECOND ORR__KEEP_SECOND
 #define THIRD  ORR__KEEP_THIRD
 #define RESULT ORR__KEEP_RESULT
+#define JOINT  ORR__RULE_JOINT
+#define REST   ORR__RULE_JOINT_REST
 
 static const struct orr__rule rules[] = {
     {"matmul", {SECOND, FIRST}, false, rule_matmul},
@@ -572,7 +574,7 @@ static const struct orr__rule rules[] = {
     {"sub", {0}, false, rule_sub},
     {"mul", {SECOND, FIRST}, false, rule_mul},
     {"div", {SECOND, SECOND | RESULT}, false, rule_div},
-    {"maximum", {FIRST | SECOND, FIRST | SECOND}, false, rule_maximum},
+    {"maximum", {FIRST | SECOND, FIRST | SECOND}, JOINT, rule_maximum},
     {"relu", {RESULT}, false, rule_relu},
     {"gelu", {FIRST}, false, rule_gelu},
     {"silu", {FIRST}, false, rule_silu},
@@ -586,13 +588,13 @@ static const struct orr__rule rules[] = {
     {"dropout", {0}, false, rule_dropout},
     {"dropout_mask", {ORR__KEEP_RESULT_SECOND}, false, rule_dropout_mask},
     {"softmax", {RESULT}, false, rule_softmax},
-    {"layernorm", {FIRST | SECOND, FIRST, 0}, false, rule_layernorm},
+    {"layernorm", {FIRST | SECOND, FIRST, 0}, REST, rule_layernorm},
     {"rmsnorm", {FIRST | SECOND, FIRST}, false, rule_rmsnorm},
     {"rope", {0}, false, rule_rope},
     {"sdpa",
      {FIRST | SECOND | THIRD | RESULT, FIRST | SECOND | THIRD | RESULT,
       FIRST | SECOND | THIRD | RESULT},
-     false,
+     JOINT,
      rule_sdpa},
     {"sum", {0}, false, rule_sum},
     {"mean", {0}, false, rule_mean},

@@ -4,6 +4,7 @@
  *     tape:watch(w, b)
  *     local loss = orrery.cross_entropy(x:matmul(w) + b, targets)
  *     local dw, db = tape:gradient(loss, w, b) */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/autograd.h"
@@ -140,43 +141,99 @@ static struct orr_gradient_seed *read_seeds(lua_State *L, int *out_count) {
     return seeds;
 }
 
-/* tape:gradient(loss, w, ...), or tape:gradient({{y, dy}, ...}, w, ...) */
-static int tape_gradient(lua_State *L) {
-    struct orr_gradient_tape *tape = tape_at(L, "gradient");
+/* Reads the tensors from index `first` on into Lua-owned memory on top. */
+static struct orr_tensor **read_tensors(lua_State *L, int first, int count, const char *what) {
+    luaL_checkstack(L, count + 16, what);
+    struct orr_tensor **tensors = lua_newuserdatauv(L, (size_t)count * sizeof *tensors + 1, 0);
+    for (int i = 0; i < count; i++) {
+        tensors[i] = orr__tensor(L, first + i, what);
+    }
+    return tensors;
+}
+
+static int push_gradients(lua_State *L, enum orr_status status, int top,
+                          struct orr_tensor *const *gradients, int count, lua_CFunction again) {
+    for (int i = 0; status == ORR_OK && i < count; i++) {
+        orr__push_tensor(L, gradients[i]);
+    }
+    return orr__finish(L, status, top, count, again);
+}
+
+static struct orr_tensor *loss_at(lua_State *L, int index, const char *what) {
+    char text[ORR_SHAPE_TEXT_MAX];
+    snprintf(text, sizeof text, "%s: loss", what);
+    struct orr_tensor *loss = orr__tensor(L, index, text);
+    const struct orr_shape *shape = &orr_tensor_info(loss)->shape;
+    if (orr_shape_count(shape) != 1) {
+        orr__raise(L, ORR_INVALID,
+                   "%s: the loss has shape %s, expected one element; give other tensors a gradient "
+                   "to start from",
+                   what, orr_shape_text(shape, text));
+    }
+    return loss;
+}
+
+/* A loss's gradient, or that of the seeds at index 2; all of it, or the part of the inputs. */
+static int gradient_of(lua_State *L, const char *what, bool inputs, lua_CFunction again) {
+    struct orr_gradient_tape *tape = tape_at(L, what);
     int top = lua_gettop(L), wanted_count = top - 2, seed_count = 0;
     if (wanted_count < 1) {
         return orr__raise(L, ORR_INVALID,
-                          "gradient: expected a loss and the tensors whose gradients are wanted");
+                          "%s: expected a loss and the tensors whose gradients are wanted", what);
     }
-    luaL_checkstack(L, wanted_count + 16, "gradient");
-    size_t size = (size_t)wanted_count * sizeof(struct orr_tensor *);
-    struct orr_tensor **wanted = lua_newuserdatauv(L, size, 0);
-    struct orr_tensor **gradients = lua_newuserdatauv(L, size, 0);
-    for (int i = 0; i < wanted_count; i++) {
-        wanted[i] = orr__tensor(L, i + 3, "gradient");
-    }
+    struct orr_tensor **wanted = read_tensors(L, 3, wanted_count, what);
+    struct orr_tensor **gradients =
+        lua_newuserdatauv(L, (size_t)wanted_count * sizeof(struct orr_tensor *), 0);
     const struct orr_gradient_seed *seeds = NULL;
-    struct orr_tensor *loss = NULL;
+    struct orr_gradient_seed from_loss = {.tensor = NULL};
     if (lua_istable(L, 2)) {
         seeds = read_seeds(L, &seed_count);
     } else {
-        loss = orr__tensor(L, 2, "gradient: loss");
+        from_loss.tensor = loss_at(L, 2, what);
     }
     orr__caller(L);
-    enum orr_status status =
-        loss ? orr_gradient(tape, loss, wanted, wanted_count, gradients)
-             : orr_gradient_from(tape, seeds, seed_count, wanted, wanted_count, gradients);
-    for (int i = 0; status == ORR_OK && i < wanted_count; i++) {
-        orr__push_tensor(L, gradients[i]);
+    if (!seeds) {
+        seeds = &from_loss;
+        seed_count = 1;
     }
-    return orr__finish(L, status, top, wanted_count, tape_gradient);
+    enum orr_status status =
+        inputs ? orr_gradient_inputs(tape, seeds, seed_count, wanted, wanted_count, gradients)
+               : orr_gradient_from(tape, seeds, seed_count, wanted, wanted_count, gradients);
+    return push_gradients(L, status, top, gradients, wanted_count, again);
+}
+
+/* tape:gradient(loss, w, ...), or tape:gradient({{y, dy}, ...}, w, ...) */
+static int tape_gradient(lua_State *L) {
+    return gradient_of(L, "gradient", false, tape_gradient);
+}
+
+/* tape:backward_input({{y, dy}, ...}, x, ...) */
+static int tape_backward_input(lua_State *L) {
+    return gradient_of(L, "backward_input", true, tape_backward_input);
+}
+
+/* tape:backward_weight(w, ...) */
+static int tape_backward_weight(lua_State *L) {
+    struct orr_gradient_tape *tape = tape_at(L, "backward_weight");
+    int top = lua_gettop(L), count = top - 1;
+    struct orr_tensor **weights = read_tensors(L, 2, count, "backward_weight");
+    struct orr_tensor **gradients =
+        lua_newuserdatauv(L, (size_t)count * sizeof(struct orr_tensor *) + 1, 0);
+    orr__caller(L);
+    enum orr_status status = orr_gradient_weights(tape, weights, count, gradients);
+    return push_gradients(L, status, top, gradients, count, tape_backward_weight);
 }
 
 void orr__open_autograd(lua_State *L) {
     static const luaL_Reg functions[] = {{"tape", orrery_tape}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"watch", tape_watch}, {"gradient", tape_gradient},
-                                       {"pause", tape_pause}, {"stop", tape_stop},
-                                       {"bytes", tape_bytes}, {"free", tape_free},
+    static const luaL_Reg methods[] = {{"watch", tape_watch},
+                                       {"gradient", tape_gradient},
+                                       {"backward_input", tape_backward_input},
+                                       {"backward_weight", tape_backward_weight},
+                                       {"pause", tape_pause},
+                                       {"stop", tape_stop},
+                                       {"bytes", tape_bytes},
+                                       {"free", tape_free},
                                        {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
     luaL_newlib(L, methods);

@@ -100,10 +100,11 @@ void expect_error(struct fixture *f, enum orr_status status, enum orr_status wan
 }
 
 size_t kernel_count(const struct fixture *f) {
+    struct orr_record_cursor cursor = {0};
+    const struct orr_record *record;
     size_t found = 0;
-    for (size_t i = 0; i < record_count(f, ORR_RECORD_COMMAND); i++) {
-        const struct orr_record_command *record = record_at(f, ORR_RECORD_COMMAND, i);
-        found += record->header.a == ORR_COMMAND_KERNEL;
+    while ((record = orr_record_memory_next(f->store, &cursor))) {
+        found += record->kind == ORR_RECORD_COMMAND && record->a == ORR_COMMAND_KERNEL;
     }
     return found;
 }

@@ -52,7 +52,7 @@ static void draw_values(struct trial *trial, struct dice *dice, double low, doub
     }
 }
 
-static void free_values(struct trial *trial) {
+void free_trial(struct trial *trial) {
     for (int i = 0; i < trial->count; i++) {
         free(trial->values[i]);
     }
@@ -164,10 +164,15 @@ static void check_trial(struct fixture *f, struct trial *trial) {
     }
 }
 
+void draw_trial(struct trial *trial, const struct gradient_case *entry, struct dice *dice) {
+    *trial = (struct trial){.call = op_of(entry->op)};
+    entry->make(trial, dice);
+    draw_values(trial, dice, entry->low, entry->high);
+}
+
 void check_gradient_case(struct fixture *f, const struct gradient_case *entry, struct dice *dice) {
-    struct trial trial = {.call = op_of(entry->op)};
-    entry->make(&trial, dice);
-    draw_values(&trial, dice, entry->low, entry->high);
+    struct trial trial;
+    draw_trial(&trial, entry, dice);
     check_trial(f, &trial);
-    free_values(&trial);
+    free_trial(&trial);
 }

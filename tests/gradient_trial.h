@@ -59,6 +59,10 @@ struct without_gradient {
 };
 extern const struct without_gradient without_gradient[];
 
+/* A random trial of a case; freed with free_trial. */
+void draw_trial(struct trial *trial, const struct gradient_case *entry, struct dice *dice);
+void free_trial(struct trial *trial);
+
 /* Fails the test if a gradient of one random trial differs from the differences. */
 void check_gradient_case(struct fixture *f, const struct gradient_case *entry, struct dice *dice);
 

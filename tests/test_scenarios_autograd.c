@@ -94,6 +94,37 @@ static void stopped_tapes_share_parameters_and_wait(void **state) {
                    "demo.lua:2: bytes: device: 7 is not within 0 and 1");
 }
 
+static void gradients_come_in_two_parts(void **state) {
+    (void)state;
+    expect_printed(VECTOR("x", "1, 2, 3") VECTOR("w", "4, 5, 6") SHOW
+                   "local function stage(persistent)\n"
+                   "    local tape = orrery.tape{ persistent = persistent }\n"
+                   "    tape:watch(x, w)\n"
+                   "    local y = x * (w * 2)\n"
+                   "    tape:stop()\n"
+                   "    return tape, y\n"
+                   "end\n"
+                   "local tape, y = stage()\n"
+                   "print(tape:bytes())\n"
+                   "show((tape:backward_input({ {y, 10} }, x)))\n"
+                   "print(tape:bytes())\n"
+                   "show((tape:backward_weight(w)))\n"
+                   "print(tape:bytes(), pcall(tape.backward_weight, tape, w))\n"
+                   "tape = orrery.tape()\n"
+                   "tape:watch(x)\n"
+                   "local product = x * w\n"
+                   "print(pcall(tape.backward_input, tape, product, x))\n"
+                   "show((tape:backward_input(product:sum(), x)))\n",
+                   "24\n80.0 100.0 120.0\n24\n20.0 40.0 60.0\n"
+                   "0\tfalse\tdemo.lua:16: nothing was deferred: gradients of inputs come first, "
+                   "and those of weights once\n"
+                   "false\tdemo.lua:20: backward_input: the loss has shape [3], expected one "
+                   "element; give other tensors a gradient to start from\n4.0 5.0 6.0\n");
+    expect_failure("local t = orrery.tape()\nt:backward_input({})",
+                   "demo.lua:2: backward_input: expected a loss and the tensors whose gradients "
+                   "are wanted");
+}
+
 /* The first host is blocked in the middle of its gradient when the second one comes along, whose
  * tapes follow the same tensors. */
 static void a_tape_that_is_played_keeps_its_tensors(void **state) {
@@ -223,6 +254,7 @@ int main(void) {
         cmocka_unit_test(a_paused_tape_does_not_see),
         cmocka_unit_test(mistakes_name_their_line),
         cmocka_unit_test(stopped_tapes_share_parameters_and_wait),
+        cmocka_unit_test(gradients_come_in_two_parts),
         cmocka_unit_test(a_tape_that_is_played_keeps_its_tensors),
         cmocka_unit_test(a_gradient_is_not_recorded),
         cmocka_unit_test(every_host_has_its_own_tape),
