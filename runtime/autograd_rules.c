@@ -250,8 +250,8 @@ static struct orr_tensor *product(struct orr__backward *b, struct orr_tensor *x,
     return call(b, &step, x, y);
 }
 
-/* Leading dimensions of a weight that are x's own, if it broadcasts over all batch dimensions behind
- * them: its gradient is a sum over those. -1 for a weight that is another matter. */
+/* Leading dimensions of a weight that are x's own, if it broadcasts over all batch dimensions
+ * behind them: its gradient is a sum over those. -1 for a weight that is another matter. */
 static int weight_batch(const struct orr__backward *b) {
     const struct orr_shape *x = shape_of(b, 0), *w = shape_of(b, 1), *y = shape_of(b, 2);
     int kept = 0;
@@ -475,6 +475,43 @@ static void rule_topk(struct orr__backward *b) {
     b->out[0] = scattered(b, operand(b, b->node->input_count + 1));
 }
 
+/* --- mixtures of experts: rows go back the way they came --- */
+
+/* A call on tokens or slots, the forward pass's indices, and its weights if it had any. */
+static struct orr_tensor *routed(struct orr__backward *b, const struct step *step,
+                                 struct orr_tensor *x) {
+    struct orr_tensor *inputs[3] = {x, operand(b, 1)};
+    int count = b->node->input_count;
+    if (count > 2) {
+        inputs[2] = operand(b, 2);
+    }
+    return orr__back_apply(b, step->op, inputs, count, &step->attributes, NULL, NULL);
+}
+
+/* The gradient of weights: products of the tokens' rows and those of their slots. */
+static struct orr_tensor *dots(struct orr__backward *b, struct orr_tensor *tokens,
+                               struct orr_tensor *slots) {
+    struct step step = step_of("moe_dot");
+    struct orr_tensor *inputs[3] = {tokens, slots, operand(b, 1)};
+    return orr__back_apply(b, step.op, inputs, 3, &step.attributes, NULL, NULL);
+}
+
+static void rule_moe_dispatch(struct orr__backward *b) {
+    struct step step = step_of("moe_combine");
+    b->out[0] = b->wanted[0] ? routed(b, &step, b->grads[0]) : NULL;
+    b->out[2] = b->wanted[2] ? dots(b, operand(b, 0), b->grads[0]) : NULL;
+}
+
+static void rule_moe_combine(struct orr__backward *b) {
+    struct step step = step_of("moe_dispatch");
+    const int64_t *slots = shape_of(b, 0)->dims; /* experts, gb, gs, capacity, h */
+    attribute(&step, "experts")->integer = slots[0];
+    attribute(&step, "capacity")->integer = slots[3];
+    attribute(&step, "groups")->shape = orr_shape_of(2, slots + 1);
+    b->out[0] = b->wanted[0] ? routed(b, &step, b->grads[0]) : NULL;
+    b->out[2] = b->wanted[2] ? dots(b, b->grads[0], operand(b, 0)) : NULL;
+}
+
 static void rule_cross_entropy(struct orr__backward *b) {
     struct step step = step_of("cross_entropy_backward");
     int64_t total = forward(b, "total")->integer;
@@ -602,6 +639,8 @@ static const struct orr__rule rules[] = {
     {"embedding", {0, FIRST}, false, rule_embedding},
     {"gather_last", {SECOND}, false, rule_gather_last},
     {"topk", {ORR__KEEP_RESULT_SECOND}, false, rule_topk},
+    {"moe_dispatch", {SECOND | THIRD, 0, FIRST | SECOND}, false, rule_moe_dispatch},
+    {"moe_combine", {SECOND | THIRD, 0, FIRST | SECOND}, false, rule_moe_combine},
     {"cross_entropy", {FIRST | SECOND}, false, rule_cross_entropy},
     {"cast", {0}, true, rule_cast},
     {"transpose", {0}, true, rule_transpose},

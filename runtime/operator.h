@@ -70,6 +70,12 @@
  *                  ones that with the lower index
  *   dropout_mask   x -> y, mask (bool)    p=0.5 seed=0; y as dropout's       (dropout_mask.c)
  *   dropout_mask_backward    grad, mask    p=0.5
+ *   moe_dispatch   x [b, s, h], indices [b, s, k], [weights [b, s, k]]    experts capacity
+ *                  groups=[] -> [experts, gb, gs, capacity, h]: tokens in the slots of their
+ *                  experts, within each of gb x gs groups ([gb, gs]; [] is one)    (experts.c)
+ *   moe_combine    y [experts, gb, gs, capacity, h], indices, [weights] -> [b, s, h]: and back
+ *   moe_dot        x [b, s, h], y, indices -> [b, s, k]: the gradient of weights
+ *   moe_load       indices [...] -> [experts] f32    experts; counts, exact up to 2^24
  *
  * What training adds; runtime/autograd.h applies the first group. `grad` is the gradient of the
  * forward operator's result; sources and costs are in the files named.

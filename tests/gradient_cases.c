@@ -270,6 +270,8 @@ const struct without_gradient without_gradient[] = {
     {"count_nonfinite", "its result is a count, constant wherever it is continuous"},
     {"scatter_last", BACKWARD},
     {"dropout_mask_backward", BACKWARD},
+    {"moe_dot", BACKWARD},
+    {"moe_load", "its result is a count"},
     {"relu_backward", BACKWARD},
     {"gelu_backward", BACKWARD},
     {"silu_backward", BACKWARD},

@@ -32,9 +32,36 @@ static void make_dropout_mask(struct trial *trial, struct dice *dice) {
     trial_operand(trial, ORR_DTYPE_F64, random_shape(dice, (int)roll(dice, 0, 3), 4));
 }
 
+/* Two experts or three for each token, some of them dropped. */
+static void make_experts(struct trial *trial, struct dice *dice, bool slots_first) {
+    int64_t gb = roll(dice, 1, 2), gs = roll(dice, 1, 2), experts = roll(dice, 2, 3);
+    int64_t b = gb * roll(dice, 1, 2), s = gs * roll(dice, 1, 3), k = roll(dice, 1, 2);
+    int64_t capacity = roll(dice, 1, 3), h = roll(dice, 1, 3);
+    trial_operand(trial, ORR_DTYPE_F64,
+                  slots_first ? orr_shape_of(5, (int64_t[]){experts, gb, gs, capacity, h})
+                              : dims(3, b, s, h, 0));
+    trial_operand(trial, roll(dice, 0, 1) ? ORR_DTYPE_I64 : ORR_DTYPE_I32, dims(3, b, s, k, 0));
+    draw_indices(trial, dice, 1, experts - 1);
+    if (roll(dice, 0, 1)) {
+        trial_operand(trial, ORR_DTYPE_F64, dims(3, b, s, k, 0));
+    }
+    if (!slots_first) {
+        at(&trial->call, "experts")->integer = experts;
+        at(&trial->call, "capacity")->integer = capacity;
+        at(&trial->call, "groups")->shape = dims(2, gb, gs, 0, 0);
+    }
+}
+
+static void make_moe_dispatch(struct trial *trial, struct dice *dice) {
+    make_experts(trial, dice, false);
+}
+
+static void make_moe_combine(struct trial *trial, struct dice *dice) {
+    make_experts(trial, dice, true);
+}
+
 const struct gradient_case gradient_cases_model[] = {
-    {"gather_last", make_gather_last, -2, 2},
-    {"topk", make_topk, -2, 2},
-    {"dropout_mask", make_dropout_mask, -2, 2},
-    {0},
+    {"moe_dispatch", make_moe_dispatch, -2, 2}, {"moe_combine", make_moe_combine, -2, 2},
+    {"gather_last", make_gather_last, -2, 2},   {"topk", make_topk, -2, 2},
+    {"dropout_mask", make_dropout_mask, -2, 2}, {0},
 };

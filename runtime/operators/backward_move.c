@@ -9,7 +9,8 @@
  *                               rest as it is
  *
  * Cost. matmul_backward_weight is a product of [m, rows] and [rows, n], or one for each element of
- * the batch: 2 m n rows FLOPs, each operand once, the result once (see matmul.c). pad: no FLOPs; x once, the result once. */
+ * the batch: 2 m n rows FLOPs, each operand once, the result once (see matmul.c). pad: no FLOPs; x
+ * once, the result once. */
 #include <inttypes.h>
 #include <string.h>
 

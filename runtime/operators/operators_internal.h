@@ -61,6 +61,10 @@
     X(topk)                                                                                        \
     X(dropout_mask)                                                                                \
     X(dropout_mask_backward)                                                                       \
+    X(moe_dispatch)                                                                                \
+    X(moe_combine)                                                                                 \
+    X(moe_dot)                                                                                     \
+    X(moe_load)                                                                                    \
     X(relu_backward)                                                                               \
     X(gelu_backward)                                                                               \
     X(silu_backward)                                                                               \
