@@ -28,6 +28,7 @@
 local kinds = require "pipeline_kinds"
 local order = require "pipeline_order"
 local draw = require "pipeline_draw"
+local stages = require "pipeline_stages"
 
 local pipeline = {}
 
@@ -298,6 +299,28 @@ function pipeline.run(schedule, callbacks, times)
             callbacks.after(action, at[1] - 1)
         end
     end
+end
+
+-- --- tensors ---
+
+-- Forwards and backwards of one training step by a schedule. A model has the functions
+--     mesh(stage, replica)          the devices of a stage
+--     parameters(stage, replica)    its tensors, by name
+--     input(microbatch, replica)    a new tensor on the mesh of stage 0; it is freed when done with
+--     forward(stage, x, microbatch, replica)    the stage's y; of the last stage the microbatch's
+--                                   part of the loss. Other tensors made in it are freed
+--     before, after                 as for pipeline.run
+-- and, if losses are scaled, `scale`. The y of a stage is sent to the next one's mesh with the
+-- placements that it has. Returns the losses, a list by microbatch, and the gradients,
+-- gradients[replica][stage][name], sums over the microbatches: of both replicas where there are
+-- two, so that their parameters stay equal. Gradients are as the tapes leave them: reduce partial
+-- ones.
+function pipeline.step(schedule, model, times)
+    check_keys(model, "pipeline.step", { "mesh", "parameters", "input", "forward", "before",
+                                         "after", "scale" })
+    return stages.step(order.facts(schedule), model, function(callbacks)
+        pipeline.run(schedule, callbacks, times)
+    end)
 end
 
 return pipeline
