@@ -20,9 +20,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "runtime/operators/gemm_internal.h"
-#include "runtime/operators/operators_internal.h"
-#include "runtime/operators/rows_internal.h"
+#include "runtime/operators/attention_internal.h"
 
 /* ---- rope ---- */
 
@@ -149,61 +147,12 @@ const struct orr_operator orr__operator_rope = {
 /* ---- sdpa ---- */
 
 enum { SDPA_CAUSAL, SDPA_SCALE };
-enum { QUERY_ROWS = 64 }; /* rows of scores held at a time */
 
-/* q [b, h, s, d], k [b, hkv, t, d], v [b, hkv, t, dv] -> [b, h, s, dv] */
-struct attention {
-    int64_t b, h, hkv, s, t, d, dv;
-    bool causal;
-    double scale;
-};
-
-static struct attention attention_of(const struct orr_shape *q, const struct orr_shape *k,
-                                     const struct orr_shape *v,
-                                     const struct orr_attributes *attributes) {
-    struct attention shape = {
-        .b = q->dims[0],
-        .h = q->dims[1],
-        .hkv = k->dims[1],
-        .s = q->dims[2],
-        .t = k->dims[2],
-        .d = q->dims[3],
-        .dv = v->dims[3],
-        .causal = attributes->values[SDPA_CAUSAL].integer != 0,
-        .scale = attributes->values[SDPA_SCALE].real,
-    };
-    if (shape.scale == 0)
-        shape.scale = 1 / sqrt((double)shape.d);
-    return shape;
-}
-
-static enum orr_status check_sdpa(const struct orr_operand_info *inputs, int input_count,
-                                  const struct attention *shape, struct orr_error *error) {
-    const struct orr_operator *op = &orr__operator_sdpa;
-    const struct orr_shape *k = &inputs[1].shape, *v = &inputs[2].shape;
-    if (k->dims[0] != shape->b || v->dims[0] != shape->b)
-        return orr__refuse(op, inputs, input_count, error, "batch dimensions differ");
-    if (v->dims[1] != shape->hkv || v->dims[2] != shape->t)
-        return orr__refuse(op, inputs, input_count, error,
-                           "k and v must have the same heads and the same length");
-    if (k->dims[3] != shape->d)
-        return orr__refuse(op, inputs, input_count, error,
-                           "last dimensions %" PRId64 " of q and %" PRId64 " of k differ", shape->d,
-                           k->dims[3]);
-    if (shape->hkv == 0 || shape->h % shape->hkv != 0)
-        return orr__refuse(op, inputs, input_count, error,
-                           "%" PRId64 " query heads are not a multiple of %" PRId64
-                           " key-value heads",
-                           shape->h, shape->hkv);
-    if (shape->t == 0 || shape->d == 0)
-        return orr__refuse(op, inputs, input_count, error, "no keys, or keys without elements");
-    if (shape->causal && shape->s > shape->t)
-        return orr__refuse(op, inputs, input_count, error,
-                           "causal with more queries than keys: %" PRId64 " and %" PRId64, shape->s,
-                           shape->t);
-    if (shape->t > INT32_MAX || shape->d > INT32_MAX || shape->dv > INT32_MAX)
-        return orr__refuse(op, inputs, input_count, error, "a dimension is larger than 2^31 - 1");
-    return ORR_OK;
+static struct orr__attention attention_of(const struct orr_shape *q, const struct orr_shape *k,
+                                          const struct orr_shape *v,
+                                          const struct orr_attributes *attributes) {
+    return orr__attention_of(q, k, v, attributes->values[SDPA_CAUSAL].integer != 0,
+                             attributes->values[SDPA_SCALE].real);
 }
 
 static enum orr_status infer_sdpa(const struct orr_operand_info *inputs, int input_count,
@@ -211,19 +160,16 @@ static enum orr_status infer_sdpa(const struct orr_operand_info *inputs, int inp
                                   struct orr_operand_info *out_outputs, struct orr_error *error) {
     const struct orr_operator *op = &orr__operator_sdpa;
     enum orr_status status = orr__check_same_dtype(op, inputs, input_count, ORR__FLOATS, error);
+    if (status == ORR_OK)
+        status = orr__attention_check(op, inputs, input_count, 0, error);
     if (status != ORR_OK)
         return status;
-    for (int i = 0; i < 3; i++)
-        if (inputs[i].shape.rank != 4)
-            return orr__refuse(op, inputs, input_count, error,
-                               "expected q [b, h, s, d], k [b, hkv, t, d] and v [b, hkv, t, dv]");
-    struct attention shape =
-        attention_of(&inputs[0].shape, &inputs[1].shape, &inputs[2].shape, attributes);
-    status = check_sdpa(inputs, input_count, &shape, error);
-    if (status != ORR_OK)
-        return status;
+    int64_t s = inputs[0].shape.dims[2], t = inputs[1].shape.dims[2];
+    if (attributes->values[SDPA_CAUSAL].integer != 0 && s > t)
+        return orr__refuse(op, inputs, input_count, error,
+                           "causal with more queries than keys: %" PRId64 " and %" PRId64, s, t);
     struct orr_operand_info result = inputs[0];
-    result.shape.dims[3] = shape.dv;
+    result.shape.dims[3] = inputs[2].shape.dims[3];
     status = orr__check_result(op, inputs, input_count, &result, error);
     if (status == ORR_OK)
         out_outputs[0] = result;
@@ -234,112 +180,16 @@ static struct orr_cost cost_sdpa(const struct orr_operand_info *inputs, int inpu
                                  const struct orr_attributes *attributes,
                                  const struct orr_operand_info *outputs) {
     (void)input_count;
-    struct attention shape =
+    struct orr__attention shape =
         attention_of(&inputs[0].shape, &inputs[1].shape, &inputs[2].shape, attributes);
-    uint64_t s = (uint64_t)shape.s, twice_pairs = orr__times(2 * s, (uint64_t)shape.t);
-    if (shape.causal && twice_pairs != UINT64_MAX)
-        twice_pairs -= orr__times(s, s);
     uint64_t heads = (uint64_t)shape.b * (uint64_t)shape.h;
     return (struct orr_cost){
-        .flops = orr__times(orr__times(heads, (uint64_t)(shape.d + shape.dv)), twice_pairs),
+        .flops = orr__times(orr__times(heads, (uint64_t)(shape.d + shape.dv)),
+                            orr__attention_twice_pairs(&shape)),
         .bytes_read = orr__bytes(&inputs[0]) + orr__bytes(&inputs[1]) + orr__bytes(&inputs[2]),
         .bytes_written = orr__bytes(&outputs[0]),
         .unit = ORR_UNIT_MATRIX,
     };
-}
-
-/* Scratch in the type of the arithmetic, f32 or f64. */
-struct attention_scratch {
-    enum orr_dtype compute;
-    char *q, *k, *v, *scores, *out;
-};
-
-static void softmax_scores(const struct attention *shape, const struct attention_scratch *scratch,
-                           int64_t query, int64_t row, int64_t seen) {
-    int64_t visible = shape->causal ? query + shape->t - shape->s + 1 : shape->t;
-    if (scratch->compute == ORR_DTYPE_F64) {
-        double *scores = (double *)(void *)scratch->scores + row * seen;
-        double sum = orr__row_exp_f64(scores, visible, shape->scale);
-        for (int64_t j = 0; j < seen; j++)
-            scores[j] = j < visible ? scores[j] / sum : 0;
-        return;
-    }
-    float *scores = (float *)(void *)scratch->scores + row * seen;
-    float factor = (float)(1 / orr__row_exp_f32(scores, visible, (float)shape->scale));
-    for (int64_t j = 0; j < seen; j++)
-        scores[j] = j < visible ? scores[j] * factor : 0;
-}
-
-static void panel_run(enum orr_dtype compute, const struct orr__panel *panel) {
-    if (compute == ORR_DTYPE_F64)
-        orr__panel_f64(panel);
-    else
-        orr__panel_f32(panel);
-}
-
-/* Queries first .. first + rows - 1 of one head; k and v are in scratch already. */
-static void attend(const struct attention *shape, const struct attention_scratch *scratch,
-                   int64_t first, int64_t rows) {
-    int64_t seen = shape->causal ? first + rows + shape->t - shape->s : shape->t;
-    struct orr__panel scores = {
-        .transpose_b = true,
-        .m = rows,
-        .n = seen,
-        .k = shape->d,
-        .a = scratch->q,
-        .b = scratch->k,
-        .lda = shape->d,
-        .ldb = shape->d,
-        .ldc = seen,
-        .c = scratch->scores,
-    };
-    panel_run(scratch->compute, &scores);
-    for (int64_t i = 0; i < rows; i++)
-        softmax_scores(shape, scratch, first + i, i, seen);
-    struct orr__panel result = {
-        .m = rows,
-        .n = shape->dv,
-        .k = seen,
-        .a = scratch->scores,
-        .b = scratch->v,
-        .lda = seen,
-        .ldb = shape->dv,
-        .ldc = shape->dv,
-        .c = scratch->out,
-    };
-    panel_run(scratch->compute, &result);
-}
-
-/* All queries of head `head` (counted over the batch). */
-static void attend_head(const struct attention *shape, const struct attention_scratch *scratch,
-                        const struct orr_tensor_view *q, const struct orr_tensor_view *out,
-                        int64_t head) {
-    size_t size = orr_dtype_size(q->dtype);
-    for (int64_t first = 0; first < shape->s; first += QUERY_ROWS) {
-        int64_t rows = shape->s - first < QUERY_ROWS ? shape->s - first : QUERY_ROWS;
-        int64_t row = head * shape->s + first;
-        orr_dtype_convert(scratch->compute, scratch->q, q->dtype,
-                          (const char *)q->data + (size_t)(row * shape->d) * size,
-                          (size_t)(rows * shape->d));
-        attend(shape, scratch, first, rows);
-        orr_dtype_convert(out->dtype, (char *)out->data + (size_t)(row * shape->dv) * size,
-                          scratch->compute, scratch->out, (size_t)(rows * shape->dv));
-    }
-}
-
-/* Divides one block among the parts of a scratch; with NULL, only counts bytes. */
-static size_t divide_scratch(const struct attention *shape, char *block,
-                             struct attention_scratch *scratch) {
-    size_t size = orr_dtype_size(scratch->compute), used = 0;
-    int64_t rows = shape->s < QUERY_ROWS ? shape->s : QUERY_ROWS;
-    char **parts[] = {&scratch->q, &scratch->k, &scratch->v, &scratch->scores, &scratch->out};
-    int64_t counts[] = {rows * shape->d, shape->t * shape->d, shape->t * shape->dv, rows * shape->t,
-                        rows * shape->dv};
-    for (int i = 0; i < 5; i++) {
-        *parts[i] = block ? block + used : NULL;
-        used += (size_t)counts[i] * size;
-    }
-    return used;
 }
 
 static enum orr_status compute_sdpa(const struct orr_tensor_view *inputs, int input_count,
@@ -349,31 +199,10 @@ static enum orr_status compute_sdpa(const struct orr_tensor_view *inputs, int in
     (void)input_count;
     if (orr_shape_count(&outputs[0].shape) == 0)
         return ORR_OK;
-    struct attention shape =
+    struct orr__attention shape =
         attention_of(&inputs[0].shape, &inputs[1].shape, &inputs[2].shape, attributes);
-    enum orr_dtype dtype = inputs[0].dtype;
-    struct attention_scratch scratch = {.compute =
-                                            dtype == ORR_DTYPE_F64 ? ORR_DTYPE_F64 : ORR_DTYPE_F32};
-    size_t bytes = divide_scratch(&shape, NULL, &scratch), size = orr_dtype_size(dtype);
-    char *block = orr_memory_resize(memory, NULL, bytes);
-    if (!block)
-        return orr__no_scratch(&orr__operator_sdpa, bytes, error);
-    divide_scratch(&shape, block, &scratch);
-    int64_t group = shape.h / shape.hkv;
-    for (int64_t kv = 0; kv < shape.b * shape.hkv; kv++) {
-        int64_t key_row = kv * shape.t;
-        orr_dtype_convert(scratch.compute, scratch.k, dtype,
-                          (const char *)inputs[1].data + (size_t)(key_row * shape.d) * size,
-                          (size_t)(shape.t * shape.d));
-        orr_dtype_convert(scratch.compute, scratch.v, dtype,
-                          (const char *)inputs[2].data + (size_t)(key_row * shape.dv) * size,
-                          (size_t)(shape.t * shape.dv));
-        /* Heads kv * group .. of the batch-flattened queries: h = hkv * group. */
-        for (int64_t i = 0; i < group; i++)
-            attend_head(&shape, &scratch, &inputs[0], &outputs[0], kv * group + i);
-    }
-    orr_memory_free(memory, block);
-    return ORR_OK;
+    return orr__attention_forward(&orr__operator_sdpa, &shape, inputs, &outputs[0], NULL, memory,
+                                  error);
 }
 
 static const char *const sdpa_names[] = {"q", "k", "v"};

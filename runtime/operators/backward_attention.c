@@ -20,9 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/operators/gemm_internal.h"
-#include "runtime/operators/operators_internal.h"
-#include "runtime/operators/rows_internal.h"
+#include "runtime/operators/attention_internal.h"
 
 /* ---- rope_backward ---- */
 
@@ -123,32 +121,6 @@ const struct orr_operator orr__operator_rope_backward = {
 
 enum { SDPA_CAUSAL, SDPA_SCALE };
 enum { SDPA_GRAD, SDPA_Q, SDPA_K, SDPA_V, SDPA_OUT };
-enum { QUERY_ROWS = 64 }; /* rows of scores held at a time */
-
-struct attention {
-    int64_t b, h, hkv, s, t, d, dv;
-    bool causal;
-    double scale;
-};
-
-static struct attention attention_of(const struct orr_shape *q, const struct orr_shape *k,
-                                     const struct orr_shape *v,
-                                     const struct orr_attributes *attributes) {
-    struct attention shape = {
-        .b = q->dims[0],
-        .h = q->dims[1],
-        .hkv = k->dims[1],
-        .s = q->dims[2],
-        .t = k->dims[2],
-        .d = q->dims[3],
-        .dv = v->dims[3],
-        .causal = attributes->values[SDPA_CAUSAL].integer != 0,
-        .scale = attributes->values[SDPA_SCALE].real,
-    };
-    if (shape.scale == 0)
-        shape.scale = 1 / sqrt((double)shape.d);
-    return shape;
-}
 
 /* The forward row checks q, k and v; grad and out have its result's shape. */
 static enum orr_status infer_sdpa(const struct orr_operand_info *inputs, int input_count,
@@ -173,18 +145,23 @@ static enum orr_status infer_sdpa(const struct orr_operand_info *inputs, int inp
     return ORR_OK;
 }
 
+static struct orr__attention attention_of(const struct orr_shape *q, const struct orr_shape *k,
+                                          const struct orr_shape *v,
+                                          const struct orr_attributes *attributes) {
+    return orr__attention_of(q, k, v, attributes->values[SDPA_CAUSAL].integer != 0,
+                             attributes->values[SDPA_SCALE].real);
+}
+
 static struct orr_cost cost_sdpa(const struct orr_operand_info *inputs, int input_count,
                                  const struct orr_attributes *attributes,
                                  const struct orr_operand_info *outputs) {
-    struct attention shape = attention_of(&inputs[SDPA_Q].shape, &inputs[SDPA_K].shape,
-                                          &inputs[SDPA_V].shape, attributes);
-    uint64_t s = (uint64_t)shape.s, twice_pairs = orr__times(2 * s, (uint64_t)shape.t);
-    if (shape.causal && twice_pairs != UINT64_MAX)
-        twice_pairs -= orr__times(s, s);
+    struct orr__attention shape = attention_of(&inputs[SDPA_Q].shape, &inputs[SDPA_K].shape,
+                                               &inputs[SDPA_V].shape, attributes);
     uint64_t heads = (uint64_t)shape.b * (uint64_t)shape.h;
     uint64_t widths = 3 * (uint64_t)shape.d + 2 * (uint64_t)shape.dv;
-    struct orr_cost cost = {.flops = orr__times(orr__times(heads, widths), twice_pairs),
-                            .unit = ORR_UNIT_MATRIX};
+    struct orr_cost cost = {
+        .flops = orr__times(orr__times(heads, widths), orr__attention_twice_pairs(&shape)),
+        .unit = ORR_UNIT_MATRIX};
     for (int i = 0; i < input_count; i++)
         cost.bytes_read += orr__bytes(&inputs[i]);
     for (int i = 0; i < 3; i++)
@@ -196,182 +173,20 @@ static size_t view_bytes(const struct orr_tensor_view *view) {
     return (size_t)orr_shape_count(&view->shape) * orr_dtype_size(view->dtype);
 }
 
-/* Scratch in the type of the arithmetic, f32 or f64. `q`, `grad`, `out`, `dq`: a block of queries;
- * `k`, `v`, `dk`, `dv`: one key head; `p`, `ds`: scores. */
-struct scratch {
-    enum orr_dtype compute;
-    char *q, *grad, *out, *dq, *k, *v, *dk, *dv, *p, *ds;
-};
-
-/* Divides one block among the parts; with NULL, only counts bytes. */
-static size_t divide_scratch(const struct attention *shape, char *block, struct scratch *scratch) {
-    size_t size = orr_dtype_size(scratch->compute), used = 0;
-    int64_t rows = shape->s < QUERY_ROWS ? shape->s : QUERY_ROWS;
-    struct {
-        char **part;
-        int64_t count;
-    } parts[] = {{&scratch->q, rows * shape->d},      {&scratch->grad, rows * shape->dv},
-                 {&scratch->out, rows * shape->dv},   {&scratch->dq, rows * shape->d},
-                 {&scratch->k, shape->t * shape->d},  {&scratch->v, shape->t * shape->dv},
-                 {&scratch->dk, shape->t * shape->d}, {&scratch->dv, shape->t * shape->dv},
-                 {&scratch->p, rows * shape->t},      {&scratch->ds, rows * shape->t}};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        *parts[i].part = block ? block + used : NULL;
-        used += (size_t)parts[i].count * size;
-    }
-    return used;
-}
-
-/* P and dS of one row of scores; `grad` and `out` are the row's. */
-#define SCORE_ROW(suffix, type)                                                                    \
-    static void score_row_##suffix(const struct attention *shape, const struct scratch *scratch,   \
-                                   int64_t row, int64_t seen, int64_t visible) {                   \
-        type *p = (type *)(void *)scratch->p + row * seen;                                         \
-        type *ds = (type *)(void *)scratch->ds + row * seen;                                       \
-        const type *grad = (const type *)(const void *)scratch->grad + row * shape->dv;            \
-        const type *out = (const type *)(const void *)scratch->out + row * shape->dv;              \
-        type factor = (type)(1 / orr__row_exp_##suffix(p, visible, (type)shape->scale));           \
-        double delta = 0;                                                                          \
-        for (int64_t i = 0; i < shape->dv; i++)                                                    \
-            delta += (double)grad[i] * (double)out[i];                                             \
-        for (int64_t i = 0; i < visible; i++) {                                                    \
-            p[i] *= factor;                                                                        \
-            ds[i] = p[i] * (ds[i] - (type)delta) * (type)shape->scale;                             \
-        }                                                                                          \
-        for (int64_t i = visible; i < seen; i++)                                                   \
-            p[i] = ds[i] = 0;                                                                      \
-    }
-SCORE_ROW(f32, float)
-SCORE_ROW(f64, double)
-
-static void run_panel(const struct scratch *scratch, struct orr__panel panel) {
-    if (scratch->compute == ORR_DTYPE_F64)
-        orr__panel_f64(&panel);
-    else
-        orr__panel_f32(&panel);
-}
-
-/* rows x seen scores of queries against keys: a [rows, width] times b [seen, width] transposed. */
-static void scores(const struct scratch *scratch, const char *a, const char *b, int64_t rows,
-                   int64_t seen, int64_t width, char *c) {
-    run_panel(scratch, (struct orr__panel){.transpose_b = true,
-                                           .m = rows,
-                                           .n = seen,
-                                           .k = width,
-                                           .a = a,
-                                           .b = b,
-                                           .lda = width,
-                                           .ldb = width,
-                                           .ldc = seen,
-                                           .c = c});
-}
-
-/* Queries first .. first + rows - 1 of one head, which are in scratch: their dq, and what they add
- * to dk and dv. */
-static void block_backward(const struct attention *shape, const struct scratch *scratch,
-                           int64_t first, int64_t rows) {
-    int64_t seen = shape->causal ? first + rows + shape->t - shape->s : shape->t;
-    scores(scratch, scratch->q, scratch->k, rows, seen, shape->d, scratch->p);
-    scores(scratch, scratch->grad, scratch->v, rows, seen, shape->dv, scratch->ds);
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t visible = shape->causal ? first + row + shape->t - shape->s + 1 : shape->t;
-        if (scratch->compute == ORR_DTYPE_F64)
-            score_row_f64(shape, scratch, row, seen, visible);
-        else
-            score_row_f32(shape, scratch, row, seen, visible);
-    }
-    struct orr__panel product = {.m = rows,
-                                 .n = shape->d,
-                                 .k = seen,
-                                 .a = scratch->ds,
-                                 .b = scratch->k,
-                                 .lda = seen,
-                                 .ldb = shape->d,
-                                 .ldc = shape->d,
-                                 .c = scratch->dq};
-    run_panel(scratch, product);
-    product = (struct orr__panel){.transpose_a = true,
-                                  .adds = true,
-                                  .m = seen,
-                                  .n = shape->d,
-                                  .k = rows,
-                                  .a = scratch->ds,
-                                  .b = scratch->q,
-                                  .lda = seen,
-                                  .ldb = shape->d,
-                                  .ldc = shape->d,
-                                  .c = scratch->dk};
-    run_panel(scratch, product);
-    product.n = product.ldb = product.ldc = shape->dv;
-    product.a = scratch->p;
-    product.b = scratch->grad;
-    product.c = scratch->dv;
-    run_panel(scratch, product);
-}
-
-/* `count` elements of a view, from element `first` on, into scratch. */
-static void load(const struct scratch *scratch, char *to, const struct orr_tensor_view *view,
-                 int64_t first, int64_t count) {
-    orr_dtype_convert(scratch->compute, to, view->dtype,
-                      (const char *)view->data + (size_t)first * orr_dtype_size(view->dtype),
-                      (size_t)count);
-}
-
-static void store(const struct scratch *scratch, const char *from,
-                  const struct orr_tensor_view *view, int64_t first, int64_t count) {
-    orr_dtype_convert(view->dtype, (char *)view->data + (size_t)first * orr_dtype_size(view->dtype),
-                      scratch->compute, from, (size_t)count);
-}
-
-/* All queries of head `head` (counted over the batch). */
-static void head_backward(const struct attention *shape, const struct scratch *scratch,
-                          const struct orr_tensor_view *inputs, const struct orr_tensor_view *dq,
-                          int64_t head) {
-    for (int64_t first = 0; first < shape->s; first += QUERY_ROWS) {
-        int64_t rows = shape->s - first < QUERY_ROWS ? shape->s - first : QUERY_ROWS;
-        int64_t row = head * shape->s + first;
-        load(scratch, scratch->q, &inputs[SDPA_Q], row * shape->d, rows * shape->d);
-        load(scratch, scratch->grad, &inputs[SDPA_GRAD], row * shape->dv, rows * shape->dv);
-        load(scratch, scratch->out, &inputs[SDPA_OUT], row * shape->dv, rows * shape->dv);
-        block_backward(shape, scratch, first, rows);
-        store(scratch, scratch->dq, dq, row * shape->d, rows * shape->d);
-    }
-}
-
 static enum orr_status compute_sdpa(const struct orr_tensor_view *inputs, int input_count,
                                     const struct orr_attributes *attributes,
                                     const struct orr_tensor_view *outputs,
                                     const struct orr_memory *memory, struct orr_error *error) {
     (void)input_count;
-    struct attention shape = attention_of(&inputs[SDPA_Q].shape, &inputs[SDPA_K].shape,
-                                          &inputs[SDPA_V].shape, attributes);
     if (orr_shape_count(&inputs[SDPA_GRAD].shape) == 0) {
         for (int i = 0; i < 3; i++)
             memset(outputs[i].data, 0, view_bytes(&outputs[i]));
         return ORR_OK;
     }
-    bool is_f64 = inputs[0].dtype == ORR_DTYPE_F64;
-    struct scratch scratch = {.compute = is_f64 ? ORR_DTYPE_F64 : ORR_DTYPE_F32};
-    size_t bytes = divide_scratch(&shape, NULL, &scratch) + 1;
-    size_t size = orr_dtype_size(scratch.compute);
-    char *block = orr_memory_resize(memory, NULL, bytes);
-    if (!block)
-        return orr__no_scratch(&orr__operator_sdpa_backward, bytes, error);
-    divide_scratch(&shape, block, &scratch);
-    int64_t group = shape.h / shape.hkv, keys = shape.t * shape.d, values = shape.t * shape.dv;
-    for (int64_t kv = 0; kv < shape.b * shape.hkv; kv++) {
-        load(&scratch, scratch.k, &inputs[SDPA_K], kv * keys, keys);
-        load(&scratch, scratch.v, &inputs[SDPA_V], kv * values, values);
-        memset(scratch.dk, 0, (size_t)keys * size);
-        memset(scratch.dv, 0, (size_t)values * size);
-        /* Heads kv * group .. of the batch-flattened queries: h = hkv * group. */
-        for (int64_t i = 0; i < group; i++)
-            head_backward(&shape, &scratch, inputs, &outputs[0], kv * group + i);
-        store(&scratch, scratch.dk, &outputs[1], kv * keys, keys);
-        store(&scratch, scratch.dv, &outputs[2], kv * values, values);
-    }
-    orr_memory_free(memory, block);
-    return ORR_OK;
+    struct orr__attention shape = attention_of(&inputs[SDPA_Q].shape, &inputs[SDPA_K].shape,
+                                               &inputs[SDPA_V].shape, attributes);
+    return orr__attention_backward(&orr__operator_sdpa_backward, &shape, inputs, NULL, outputs,
+                                   memory, error);
 }
 
 static const char *const sdpa_names[] = {"grad", "q", "k", "v", "out"};
