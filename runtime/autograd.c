@@ -115,6 +115,7 @@ void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stag
     *node = (struct orr__node){.op = stage->op,
                                .rule = stage->op ? orr__rule_of(stage->op) : NULL,
                                .attributes = stage->attributes,
+                               .shift = stage->shift,
                                .input_count = stage->input_count,
                                .output_count = outputs,
                                .traced = tape->spare};

@@ -41,7 +41,7 @@
  * a sum, a mean or cross_entropy over a sharded dimension gives P(sum), takes R, and hands S(d)
  * on. A redistribution hands the gradient on as it is (from another mesh it comes back to that of
  * the tensor, P(sum) along an axis that both have): gathering S(0) to R before use makes P(sum)
- * into S(0) by a reduce-scatter.
+ * into S(0) by a reduce-scatter. A shift shifts it back.
  *
  * Partial gradients are added up as they are, over all uses of a tensor, and reduced once: when an
  * operator other than neg, scale, cast, transpose, reshape or a redistribution made the tensor, or

@@ -86,8 +86,9 @@ struct orr__traced {
 };
 
 struct orr__node {
-    const struct orr_operator *op; /* NULL: a redistribution */
-    const struct orr__rule *rule;  /* NULL: no gradient, or a redistribution */
+    const struct orr_operator *op; /* NULL: a redistribution or shift */
+    const struct orr__rule *rule;  /* NULL: no gradient, or no operator */
+    struct orr__shift shift;
     struct orr_attributes attributes;
     int input_count, output_count;
     struct orr__traced *traced; /* operands, then results; owned */

@@ -117,6 +117,19 @@ static struct orr_tensor *redistribute(struct orr__backward *b, struct orr_tenso
     return out;
 }
 
+/* The gradient of a shift: it goes back by as much. */
+static struct orr_tensor *shift_back(struct orr__backward *b, struct orr_tensor *grad,
+                                     const struct orr__shift *shift) {
+    struct orr_tensor *out = NULL;
+    if (b->status == ORR_OK && !recall(&b->tape->walk, &out, 1) && reserve_results(b)) {
+        b->status = orr_tensor_shift(grad, shift->axis, -(int64_t)shift->by, &out);
+        if (b->status == ORR_OK) {
+            remember(&b->tape->walk, &out, 1);
+        }
+    }
+    return out;
+}
+
 /* Where the gradient of a tensor belongs: see the table in autograd.h. `partial`: P(sum) along an
  * axis where the tensor is R may stay. */
 static struct orr_tensor *bring(struct orr__backward *b, struct orr_tensor *grad,
@@ -307,7 +320,9 @@ static void apply_rule(struct orr__backward *b) {
     if (b->status != ORR_OK || !any) {
         return;
     }
-    if (!b->node->op) {
+    if (!b->node->op && b->node->shift.by > 0) {
+        b->out[0] = shift_back(b, b->grads[0], &b->node->shift);
+    } else if (!b->node->op) {
         b->out[0] = b->grads[0];
     } else if (b->node->rule) {
         b->node->rule->apply(b);

@@ -107,11 +107,13 @@ static void copy_cut(char *to, const char *from, const struct orr__cut *cut) {
 struct end {
     struct orr__blob *blob;
     uint64_t first, past;
-    bool writes;
+    bool writes, zeroed;
 };
 
+/* A cut, or zeros: one row from the start of a blob. */
 struct entry {
     struct orr__cut cut;
+    bool zeros;
     uint32_t to, from; /* indices of ends */
     char *to_data;     /* of the blobs, once it is enqueued */
     const char *from_data;
@@ -122,19 +124,19 @@ struct orr__move {
     const struct orr_memory *memory;
     struct end *ends; /* until it is enqueued */
     uint32_t end_count, capacity, count;
-    uint64_t zeros;
-    char *zeros_to;
+    uint64_t bytes_read, bytes_written;
     struct entry entries[];
 };
 
 static enum orr_status run_move(void *work, struct orr_error *error) {
     const struct orr__move *move = work;
     (void)error;
-    if (move->zeros > 0) {
-        memset(move->zeros_to, 0, move->zeros);
-    }
     for (uint32_t i = 0; i < move->count; i++) {
         const struct entry *entry = &move->entries[i];
+        if (entry->zeros) {
+            memset(entry->to_data, 0, entry->cut.width);
+            continue;
+        }
         copy_cut(entry->to_data + entry->cut.to, entry->from_data + entry->cut.from, &entry->cut);
     }
     return ORR_OK;
@@ -145,11 +147,11 @@ static void release_move(void *work) {
     orr_memory_free(move->memory, move);
 }
 
-struct orr__move *orr__move_new(struct orr_runtime *runtime, uint32_t cuts) {
+struct orr__move *orr__move_new(struct orr_runtime *runtime, uint32_t count) {
     struct orr__move *move =
-        orr_memory_alloc(runtime->memory, sizeof *move + cuts * sizeof move->entries[0]);
+        orr_memory_alloc(runtime->memory, sizeof *move + count * sizeof move->entries[0]);
     struct end *ends =
-        orr_memory_alloc(runtime->memory, (2 * (size_t)cuts + 1) * sizeof move->ends[0]);
+        orr_memory_alloc(runtime->memory, (2 * (size_t)count + 1) * sizeof move->ends[0]);
     if (!move || !ends) {
         orr_memory_free(runtime->memory, move);
         orr_memory_free(runtime->memory, ends);
@@ -159,7 +161,7 @@ struct orr__move *orr__move_new(struct orr_runtime *runtime, uint32_t cuts) {
     move->runtime = runtime;
     move->memory = runtime->memory;
     move->ends = ends;
-    move->capacity = cuts;
+    move->capacity = count;
     return move;
 }
 
@@ -179,7 +181,7 @@ static uint32_t end_of(struct orr__move *move, struct orr__blob *blob, bool writ
         i--;
     }
     if (i == 0) {
-        move->ends[move->end_count] = (struct end){blob, first, past, writes};
+        move->ends[move->end_count] = (struct end){blob, first, past, writes, false};
         return move->end_count++;
     }
     struct end *end = &move->ends[i - 1];
@@ -190,7 +192,8 @@ static uint32_t end_of(struct orr__move *move, struct orr__blob *blob, bool writ
 
 void orr__move_add(struct orr__move *move, struct orr__blob *to, struct orr__blob *from,
                    const struct orr__cut *cut) {
-    if (orr__cut_bytes(cut) == 0) {
+    uint64_t bytes = orr__cut_bytes(cut);
+    if (bytes == 0) {
         return;
     }
     assert(move->count < move->capacity);
@@ -198,27 +201,34 @@ void orr__move_add(struct orr__move *move, struct orr__blob *to, struct orr__blo
     entry->cut = *cut;
     entry->to = end_of(move, to, true, cut->to, cut->to + extent(cut, cut->to_strides));
     entry->from = end_of(move, from, false, cut->from, cut->from + extent(cut, cut->from_strides));
+    move->bytes_read += bytes;
+    move->bytes_written += move->ends[entry->to].zeroed ? 0 : bytes;
 }
 
 void orr__move_zero(struct orr__move *move, struct orr__blob *to, uint64_t bytes) {
-    assert(move->zeros == 0);
-    move->zeros = bytes;
-    if (bytes > 0) {
-        uint32_t end = end_of(move, to, true, 0, bytes);
-        move->zeros_to = to->buffer->data;
-        assert(end == 0);
-        (void)end;
+    if (bytes == 0) {
+        return;
     }
+    assert(move->count < move->capacity);
+    struct entry *entry = &move->entries[move->count++];
+    entry->zeros = true;
+    entry->cut.width = bytes;
+    entry->to = end_of(move, to, true, 0, bytes);
+    move->ends[entry->to].zeroed = true;
+    move->bytes_written += bytes;
 }
 
 /* Fills in where the data is; false where host code can't reach it. */
 static bool find_data(struct orr__move *move) {
-    bool all = move->zeros == 0 || move->zeros_to;
+    bool all = true;
     for (uint32_t i = 0; i < move->count; i++) {
         struct entry *entry = &move->entries[i];
         entry->to_data = move->ends[entry->to].blob->buffer->data;
-        entry->from_data = move->ends[entry->from].blob->buffer->data;
-        all = all && entry->to_data && entry->from_data;
+        all = all && entry->to_data;
+        if (!entry->zeros) {
+            entry->from_data = move->ends[entry->from].blob->buffer->data;
+            all = all && entry->from_data;
+        }
     }
     return all;
 }
@@ -244,15 +254,11 @@ static enum orr_status enqueue(struct orr__move *move, const struct orr__move_ca
                                struct orr_range *ranges) {
     struct orr_stream *stream = orr_device_stream(move->runtime, call->device, ORR_STREAM_COMPUTE);
     enum orr_status status = stream ? use_ends(move, stream, ranges) : ORR_NO_MEMORY;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < move->count; i++) {
-        bytes += orr__cut_bytes(&move->entries[i].cut);
-    }
     bool reachable = find_data(move);
     struct orr_kernel kernel = {
         .name = call->name,
         .dtype = call->dtype,
-        .cost = {.bytes_read = bytes, .bytes_written = move->zeros > 0 ? move->zeros : bytes},
+        .cost = {.bytes_read = move->bytes_read, .bytes_written = move->bytes_written},
         .accesses = ranges,
         .access_count = move->end_count,
         .submit_ns = -1,

@@ -38,12 +38,13 @@ uint64_t orr__cut_bytes(const struct orr__cut *cut);
 
 struct orr__move;
 
-/* A move of at most `cuts` cuts; NULL without memory. */
-struct orr__move *orr__move_new(struct orr_runtime *runtime, uint32_t cuts);
+/* A move of at most `count` cuts and zeros; NULL without memory. */
+struct orr__move *orr__move_new(struct orr_runtime *runtime, uint32_t count);
 /* Adds a cut; both blobs must stay until the move is enqueued. An empty one is left out. */
 void orr__move_add(struct orr__move *move, struct orr__blob *to, struct orr__blob *from,
                    const struct orr__cut *cut);
-/* Before all cuts, the first `bytes` of a blob become zero; once for each move. */
+/* The first `bytes` of a blob become zero, before the cuts that go there, which are added later and
+ * count as written with the zeros. */
 void orr__move_zero(struct orr__move *move, struct orr__blob *to, uint64_t bytes);
 /* Drops one that is not enqueued; accepts NULL. */
 void orr__move_drop(struct orr__move *move);

@@ -142,9 +142,7 @@ static struct orr__move_call call_of(const struct step *step, uint32_t rank, con
                                    .op = step->op};
 }
 
-/* The part `span` along dimension `dim` of a piece of shape `whole`, which begins at byte `at` when
- * it lies alone, densely; taken out of the piece or, if `puts`, put into it. */
-static struct orr__cut cut_of(const struct orr_shape *whole, int dim, struct orr__span span,
+struct orr__cut orr__span_cut(const struct orr_shape *whole, int dim, struct orr__span span,
                               uint64_t at, size_t element, bool puts) {
     struct orr_shape part = *whole;
     int64_t starts[ORR_RANK_MAX] = {0};
@@ -165,7 +163,7 @@ static enum orr_status rearrange(const struct step *step, uint32_t rank, struct 
     }
     for (uint32_t i = 0; i < group_size(step); i++) {
         struct orr__span span = orr__piece_span(shape->dims[dim], group_size(step), i);
-        struct orr__cut cut = cut_of(shape, dim, span, at, element_size(step), puts);
+        struct orr__cut cut = orr__span_cut(shape, dim, span, at, element_size(step), puts);
         orr__move_add(move, to, from, &cut);
         at += orr__cut_bytes(&cut);
     }
@@ -247,36 +245,38 @@ static enum orr_status exchange(const struct step *step) {
     return status;
 }
 
-/* slice: the rank's part of its piece; pad: its piece within zeros; zero: its piece if it is the
- * first of its group, else zeros. */
-static enum orr_status move_locally(const struct step *step, uint32_t rank) {
-    struct orr__change_shapes shapes = orr__change_shapes(&step->change, rank);
-    bool slices = step->kind == ORR_REDISTRIBUTE_SLICE;
-    struct orr__blob *from = orr__tensor_blob(step->source, rank);
-    struct orr__blob *to = orr__tensor_blob(step->target, rank);
-    size_t element = element_size(step);
+void orr__change_move(const struct orr__change *change, enum orr_redistribute_kind kind,
+                      uint32_t rank, struct orr__blob *to, struct orr__blob *from,
+                      struct orr__move *move) {
+    struct orr__change_shapes shapes = orr__change_shapes(change, rank);
+    const struct orr_mesh *mesh = change->layout.mesh;
+    bool slices = kind == ORR_REDISTRIBUTE_SLICE;
+    int64_t at = orr_mesh_coordinate(mesh, rank, change->axis);
+    size_t element = orr_dtype_size(change->info->dtype);
     uint64_t written = (uint64_t)orr_shape_count(&shapes.after) * element;
-    struct orr__move *move = orr__move_new(step->runtime, 1);
-    if (!move) {
-        return ORR_NO_MEMORY;
-    }
-    if (step->kind == ORR_REDISTRIBUTE_ZERO) {
-        bool first = coordinate(step, rank) == 0;
+    if (kind == ORR_REDISTRIBUTE_ZERO && at == 0) {
         struct orr__place all = {&shapes.after, NULL, 0};
         struct orr__cut copy = orr__cut_of(&shapes.after, &all, &all, element);
-        if (first) {
-            orr__move_add(move, to, from, &copy);
-        } else {
-            orr__move_zero(move, to, written);
-        }
+        orr__move_add(move, to, from, &copy);
+    } else if (kind == ORR_REDISTRIBUTE_ZERO) {
+        orr__move_zero(move, to, written);
     } else {
-        int dim = slices ? step->change.to.dim : step->change.layout.axes[step->change.axis].dim;
+        int dim = slices ? change->to.dim : change->layout.axes[change->axis].dim;
         struct orr__span span =
-            orr__piece_span(shapes.base.dims[dim], group_size(step), coordinate(step, rank));
-        struct orr__cut cut = cut_of(&shapes.base, dim, span, 0, element, !slices);
+            orr__piece_span(shapes.base.dims[dim], mesh->dims[change->axis], at);
+        struct orr__cut cut = orr__span_cut(&shapes.base, dim, span, 0, element, !slices);
         orr__move_zero(move, to, slices ? 0 : written);
         orr__move_add(move, to, from, &cut);
     }
+}
+
+static enum orr_status move_locally(const struct step *step, uint32_t rank) {
+    struct orr__move *move = orr__move_new(step->runtime, 2);
+    if (!move) {
+        return ORR_NO_MEMORY;
+    }
+    orr__change_move(&step->change, step->kind, rank, orr__tensor_blob(step->target, rank),
+                     orr__tensor_blob(step->source, rank), move);
     struct orr__move_call call = call_of(step, rank, orr_redistribute_kind_text(step->kind));
     return orr__move_enqueue(move, &call);
 }
@@ -397,6 +397,18 @@ enum orr_status orr__redistribute(struct orr_tensor *tensor, const struct orr_la
     return ORR_OK;
 }
 
+enum orr_status orr__redistribute_begin(struct orr_tensor *tensor, const char *what) {
+    struct orr_runtime *runtime = tensor->runtime;
+    enum orr_status status = orr__runtime_turn(runtime);
+    if (status == ORR_OK) {
+        status = orr__region_flush(runtime, false);
+    }
+    if (status == ORR_OK) {
+        status = orr__tensor_check_kept(tensor, what);
+    }
+    return status == ORR_OK ? orr__tape_reserve(runtime, &tensor, 1) : status;
+}
+
 enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                         struct orr_tensor **out_tensor) {
     struct orr_runtime *runtime = tensor->runtime;
@@ -408,16 +420,7 @@ enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct 
         return ORR_OK;
     }
     if (status == ORR_OK) {
-        status = orr__runtime_turn(runtime);
-    }
-    if (status == ORR_OK) {
-        status = orr__region_flush(runtime, false);
-    }
-    if (status == ORR_OK) {
-        status = orr__tensor_check_kept(tensor, "redistribute");
-    }
-    if (status == ORR_OK) {
-        status = orr__tape_reserve(runtime, &tensor, 1);
+        status = orr__redistribute_begin(tensor, "redistribute");
     }
     if (status == ORR_OK) {
         status = orr__redistribute(tensor, layout, out_tensor);

@@ -94,37 +94,24 @@ static void lay_out_all(struct crossing *x) {
 
 /* --- memory --- */
 
-static enum orr_status allocate_blobs(const struct crossing *x, const struct orr_mesh *mesh,
-                                      enum orr_stream_kind kind, const uint64_t *bytes,
-                                      struct orr__blob *blobs) {
+enum orr_status orr__blobs_allocate(const struct orr_mesh *mesh, enum orr_stream_kind kind,
+                                    const uint64_t *bytes, const char *label,
+                                    struct orr__blob *blobs) {
+    struct orr_runtime *runtime = mesh->runtime;
+    enum orr_role before = orr_runtime_set_role(runtime, runtime->host, ORR_ROLE_COMMUNICATION);
     enum orr_status status = ORR_OK;
     for (uint32_t i = 0; status == ORR_OK && i < mesh->size; i++) {
         if (bytes[i] > 0) {
-            struct orr_stream *stream = orr_device_stream(x->runtime, mesh->devices[i], kind);
-            status = stream ? orr_buffer_alloc(stream, bytes[i], "send_receive", &blobs[i].buffer)
+            struct orr_stream *stream = orr_device_stream(runtime, mesh->devices[i], kind);
+            status = stream ? orr_buffer_alloc(stream, bytes[i], label, &blobs[i].buffer)
                             : ORR_NO_MEMORY;
         }
-    }
-    return status;
-}
-
-static enum orr_status allocate(struct crossing *x) {
-    struct orr_runtime *runtime = x->runtime;
-    enum orr_status status = orr__tensor_allocate_each(x->target, x->kinds, "redistribute");
-    enum orr_role before = orr_runtime_set_role(runtime, runtime->host, ORR_ROLE_COMMUNICATION);
-    if (status == ORR_OK) {
-        status = allocate_blobs(x, old_mesh(x), ORR_STREAM_COMPUTE, x->packed_bytes, x->packed);
-    }
-    if (status == ORR_OK) {
-        status =
-            allocate_blobs(x, new_mesh(x), ORR_STREAM_COMMUNICATE, x->arrived_bytes, x->arrived);
     }
     orr_runtime_set_role(runtime, runtime->host, before);
     return status;
 }
 
-/* Their memory is given back once its last reader has retired. */
-static void free_blobs(struct orr__blob *blobs, uint32_t count) {
+void orr__blobs_free(struct orr__blob *blobs, uint32_t count) {
     for (uint32_t i = 0; blobs && i < count; i++) {
         if (blobs[i].buffer) {
             orr_buffer_free(&blobs[i].buffer);
@@ -132,10 +119,23 @@ static void free_blobs(struct orr__blob *blobs, uint32_t count) {
     }
 }
 
+static enum orr_status allocate(struct crossing *x) {
+    enum orr_status status = orr__tensor_allocate_each(x->target, x->kinds, "redistribute");
+    if (status == ORR_OK) {
+        status = orr__blobs_allocate(old_mesh(x), ORR_STREAM_COMPUTE, x->packed_bytes,
+                                     "send_receive", x->packed);
+    }
+    if (status == ORR_OK) {
+        status = orr__blobs_allocate(new_mesh(x), ORR_STREAM_COMMUNICATE, x->arrived_bytes,
+                                     "send_receive", x->arrived);
+    }
+    return status;
+}
+
 static void crossing_free(struct crossing *x) {
     const struct orr_memory *memory = x->runtime->memory;
-    free_blobs(x->packed, old_mesh(x)->size);
-    free_blobs(x->arrived, new_mesh(x)->size);
+    orr__blobs_free(x->packed, old_mesh(x)->size);
+    orr__blobs_free(x->arrived, new_mesh(x)->size);
     orr_memory_free(memory, x->ways);
     orr_memory_free(memory, x->packed);
     orr_memory_free(memory, x->arrived);

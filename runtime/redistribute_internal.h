@@ -108,6 +108,24 @@ struct orr__cut orr__part_copies(const struct orr__parts *parts, const struct or
 
 /* --- execution --- */
 
+/* The part `span` along dimension `dim` of a piece of shape `whole`, which begins at byte `at` when
+ * it lies alone, densely; taken out of the piece or, if `puts`, put into it. */
+struct orr__cut orr__span_cut(const struct orr_shape *whole, int dim, struct orr__span span,
+                              uint64_t at, size_t element, bool puts);
+/* Adds what a local step does on a rank, at most two entries. slice: the rank's part of its piece;
+ * pad: its piece within zeros; zero: its piece if it is the first of its group, else zeros. */
+void orr__change_move(const struct orr__change *change, enum orr_redistribute_kind kind,
+                      uint32_t rank, struct orr__blob *to, struct orr__blob *from,
+                      struct orr__move *move);
+
+/* Memory on the way, one buffer for each rank of a mesh that has bytes[rank] > 0, with the role of
+ * communication. What was allocated is to be freed, also after a failure; that gives it back once
+ * its last reader has retired. */
+enum orr_status orr__blobs_allocate(const struct orr_mesh *mesh, enum orr_stream_kind kind,
+                                    const uint64_t *bytes, const char *label,
+                                    struct orr__blob *blobs) ORR_MUST_CHECK;
+void orr__blobs_free(struct orr__blob *blobs, uint32_t count);
+
 /* Does the steps of a path. *tensor is replaced by the result, whose handle it then is; `last` says
  * whether the result is what the caller asked for, or still on its way. */
 enum orr_status orr__redistribute_steps(struct orr_tensor **tensor,
@@ -117,6 +135,10 @@ enum orr_status orr__redistribute_steps(struct orr_tensor **tensor,
 enum orr_status orr__redistribute_cross(struct orr_tensor **tensor,
                                         const struct orr_redistribute_plan *plan, uint64_t parent,
                                         bool last) ORR_MUST_CHECK;
+
+/* What every call begins with: the host's turn (ORR_BLOCKED), operators before it in an open
+ * region, memory of the tensor, room on the tape. */
+enum orr_status orr__redistribute_begin(struct orr_tensor *tensor, const char *what) ORR_MUST_CHECK;
 
 /* orr_tensor_redistribute without looking at regions and tapes: the tensor has storage. */
 enum orr_status orr__redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,

@@ -62,6 +62,25 @@ enum orr_status orr_tensor_from_host(struct orr_runtime *runtime,
 enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                         struct orr_tensor **out_tensor) ORR_MUST_CHECK;
 
+/* Several tensors at once, each to a layout of its own: those of one mesh and dtype whose cheapest
+ * steps are of the same kinds along the same axes go through one flat bucket, with one collective a
+ * step and one kernel for each rank before and behind it, instead of one for each tensor. They put
+ * as many bytes on the wire as one by one, also for uneven shards, which need no padding. Tensors
+ * that go to another mesh go one by one. On a tape each is a redistribution of its own, and so is
+ * its gradient. `out_tensors` has `count` entries, NULL after a failure. Errors as of
+ * orr_tensor_redistribute. */
+enum orr_status orr_tensor_redistribute_all(struct orr_tensor *const *tensors,
+                                            const struct orr_layout *layouts, uint32_t count,
+                                            struct orr_tensor **out_tensors) ORR_MUST_CHECK;
+
+/* Every rank's piece goes to the rank `by` further along an axis of the mesh, in a ring: that of
+ * coordinate i to (i + by) mod n. The result lies as the tensor does, which is sharded evenly along
+ * the axis (ORR_INVALID else); as a whole it is the tensor rolled by whole shards (within the
+ * pieces of an outer axis that cuts the same dimension). One group of sends for each ring, on the
+ * communicate streams. With n = 1, or `by` a multiple of n, it is the tensor itself. */
+enum orr_status orr_tensor_shift(struct orr_tensor *tensor, int axis, int64_t by,
+                                 struct orr_tensor **out_tensor) ORR_MUST_CHECK;
+
 /* Another handle of the same tensor, to be destroyed like any other; returns it. */
 struct orr_tensor *orr_tensor_retain(struct orr_tensor *tensor);
 

@@ -95,6 +95,12 @@ enum orr_status orr__operator_infer(struct orr_runtime *runtime, const struct or
                                     struct orr_operand_info *out_infos,
                                     struct orr_layout *out_layout) ORR_MUST_CHECK;
 
+/* A ring shift; by 0: none. */
+struct orr__shift {
+    int axis;
+    uint32_t by;
+};
+
 /* One operator of a kernel, or one stage of a fused one. */
 struct orr__stage {
     const struct orr_operator *op;
@@ -102,6 +108,7 @@ struct orr__stage {
     int input_count;
     struct orr_tensor *inputs[ORR_INPUTS_MAX];
     struct orr_tensor *outputs[ORR_OUTPUTS_MAX];
+    struct orr__shift shift; /* without an operator: a shift, or a redistribution */
 };
 
 /* Runs an operator whose outputs have no storage yet: blobs, then a kernel on every device. */
@@ -147,7 +154,8 @@ enum orr_status orr__run_fused(struct orr_runtime *runtime, const struct orr_fus
 /* Room for one more application with these operands, so that recording it can't fail. */
 enum orr_status orr__tape_reserve(struct orr_runtime *runtime, struct orr_tensor *const *inputs,
                                   int input_count) ORR_MUST_CHECK;
-/* An operator has been applied; `op` NULL: a redistribution. Only after orr__tape_reserve. */
+/* An operator has been applied; `op` NULL: a redistribution or shift. Only after orr__tape_reserve.
+ * */
 void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stage);
 /* ORR_INVALID if the current host has a tape that records, which would miss what `what` does. */
 enum orr_status orr__tape_refuse(struct orr_runtime *runtime, const char *what) ORR_MUST_CHECK;

@@ -59,6 +59,16 @@ static int no_axis(lua_State *L, const struct orr_mesh *mesh, const char *functi
                       orr__suggest(near, sizeof near, name, names, mesh->axis_count));
 }
 
+int orr__mesh_axis(lua_State *L, int index, const char *function, const struct orr_mesh *mesh) {
+    bool text = lua_type(L, index) == LUA_TSTRING;
+    int axis = text ? orr_mesh_axis(mesh, lua_tostring(L, index)) : -1;
+    if (axis < 0) {
+        lua_pushvalue(L, index);
+        no_axis(L, mesh, function);
+    }
+    return axis;
+}
+
 /* Raises if the table at `at` has a key that is no name of an axis: always for the same one. */
 static void check_axes(lua_State *L, int at, const struct orr_mesh *mesh, const char *function) {
     lua_pushcfunction(L, orr__sorted_keys);
@@ -242,13 +252,7 @@ static int mesh_size(lua_State *L) {
         lua_pushinteger(L, mesh->size);
         return 1;
     }
-    const char *name = luaL_checkstring(L, 2);
-    int axis = orr_mesh_axis(mesh, name);
-    if (axis < 0) {
-        lua_settop(L, 2);
-        return no_axis(L, mesh, "mesh:size");
-    }
-    lua_pushinteger(L, mesh->dims[axis]);
+    lua_pushinteger(L, mesh->dims[orr__mesh_axis(L, 2, "mesh:size", mesh)]);
     return 1;
 }
 
@@ -311,11 +315,8 @@ static int mesh_permute(lua_State *L) {
                           (int)lua_rawlen(L, 2), mesh->axis_count);
     }
     for (int i = 0; i < mesh->axis_count; i++) {
-        bool text = lua_rawgeti(L, 2, i + 1) == LUA_TSTRING;
-        axes[i] = text ? orr_mesh_axis(mesh, lua_tostring(L, -1)) : -1;
-        if (axes[i] < 0) {
-            return no_axis(L, mesh, "mesh:permute");
-        }
+        lua_rawgeti(L, 2, i + 1);
+        axes[i] = orr__mesh_axis(L, -1, "mesh:permute", mesh);
         lua_pop(L, 1);
     }
     orr__caller(L);

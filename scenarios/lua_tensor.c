@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/redistribute.h"
 #include "scenarios/tensor_internal.h"
 
 /* Registry key of the open scopes: for each host, whose calls come in between those of others, the
@@ -101,59 +100,6 @@ static int tensor_place(lua_State *L) {
     char text[ORR_PLACEMENT_TEXT_MAX];
     lua_pushstring(L, orr_layout_text(orr_tensor_layout(orr__tensor(L, 1, "place")), text));
     return 1;
-}
-
-static int tensor_mesh(lua_State *L) {
-    orr__push_mesh(L, orr_tensor_layout(orr__tensor(L, 1, "mesh"))->mesh);
-    return 1;
-}
-
-/* Placements and mesh at 2 and 3, either of which may be absent: what a tensor is to become. Axes
- * that another mesh has, too, are as they were, others of it replicated. */
-static struct orr_layout wanted_layout(lua_State *L, const struct orr_tensor *tensor,
-                                       const char *function) {
-    struct orr_layout layout = *orr_tensor_layout(tensor);
-    if (!lua_isnil(L, 3)) {
-        struct orr_layout from = layout;
-        layout = orr_layout_replicated(orr__mesh(L, 3, function));
-        for (int i = 0; i < layout.mesh->axis_count; i++) {
-            int axis = orr_mesh_axis(from.mesh, layout.mesh->names[i]);
-            layout.axes[i] = axis < 0 ? layout.axes[i] : from.axes[axis];
-        }
-    }
-    if (lua_isnil(L, 3) || !lua_isnil(L, 2)) {
-        orr__placements(L, 2, function, &layout);
-    }
-    return layout;
-}
-
-/* t:redistribute("R"), t:redistribute{"S(0)", "R"}, t:redistribute{tp = "R"}, t:redistribute({pp =
- * "R"}, mesh) */
-static int tensor_redistribute(lua_State *L) {
-    struct orr_tensor *tensor = orr__tensor(L, 1, "redistribute"), *out;
-    lua_settop(L, 3);
-    struct orr_layout layout = wanted_layout(L, tensor, "redistribute");
-    orr__caller(L);
-    enum orr_status status = orr_tensor_redistribute(tensor, &layout, &out);
-    if (status == ORR_OK) {
-        orr__push_tensor(L, out);
-    }
-    return orr__finish(L, status, 3, 1, tensor_redistribute);
-}
-
-/* t:plan("S(1)"): what a redistribution would do, as text. */
-static int tensor_plan(lua_State *L) {
-    struct orr_tensor *tensor = orr__tensor(L, 1, "plan");
-    lua_settop(L, 3);
-    struct orr_layout layout = wanted_layout(L, tensor, "plan");
-    struct orr_redistribute_plan plan;
-    char text[ORR_REDISTRIBUTE_TEXT_MAX];
-    orr__caller(L);
-    enum orr_status status = orr_redistribute_plan(tensor, &layout, &plan);
-    if (status == ORR_OK) {
-        lua_pushstring(L, orr_redistribute_text(&plan, text, sizeof text));
-    }
-    return orr__finish(L, status, 3, 1, tensor_plan);
 }
 
 /* t:bytes(), t:bytes(device): a device's index or handle */
@@ -419,17 +365,10 @@ static int orrery_scope(lua_State *L) {
 void orr__open_tensors(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"tensor", orrery_tensor}, {"scope", orrery_scope}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"free", tensor_free},
-                                       {"shape", tensor_shape},
-                                       {"dtype", tensor_dtype},
-                                       {"bytes", tensor_bytes},
-                                       {"place", tensor_place},
-                                       {"future", tensor_future},
-                                       {"redistribute", tensor_redistribute},
-                                       {"plan", tensor_plan},
-                                       {"mesh", tensor_mesh},
-                                       {"role", orr__tensor_role},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"free", tensor_free},      {"shape", tensor_shape},
+                                       {"dtype", tensor_dtype},    {"bytes", tensor_bytes},
+                                       {"place", tensor_place},    {"future", tensor_future},
+                                       {"role", orr__tensor_role}, {NULL, NULL}};
     static const luaL_Reg metamethods[] = {{"__add", tensor_add}, {"__sub", tensor_sub},
                                            {"__mul", tensor_mul}, {"__div", tensor_div},
                                            {"__unm", tensor_unm}, {"__close", tensor_free},
@@ -445,6 +384,7 @@ void orr__open_tensors(lua_State *L) {
     luaL_setfuncs(L, functions, 0);
     luaL_newlib(L, methods);
     orr__add_operators(L, table, lua_gettop(L));
+    orr__add_redistribute(L, table, lua_gettop(L));
     lua_pushvalue(L, -1);
     orr__class(L, ORR__TENSOR, tensor_text);
     luaL_getmetatable(L, ORR__TENSOR);

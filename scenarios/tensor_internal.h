@@ -1,5 +1,5 @@
-/* What the files of the tensor binding share: lua_mesh.c, lua_tensor.c, lua_operator.c,
- * lua_region.c, lua_autograd.c.
+/* What the files of the tensor binding share: lua_mesh.c, lua_tensor.c, lua_redistribute.c,
+ * lua_operator.c, lua_region.c, lua_autograd.c.
  *
  *     orrery.mesh{...}    orrery.randn{...}    x:matmul(w) + b    y:future():get()
  *
@@ -27,6 +27,9 @@ void orr__open_roles(lua_State *L);
  * `methods`. */
 void orr__add_operators(lua_State *L, int functions, int methods);
 
+/* The same for redistribution: functions, and methods of tensors. */
+void orr__add_redistribute(lua_State *L, int functions, int methods);
+
 /* The layout of a table's fields `mesh` and `place`; false if it has neither. */
 bool orr__field_layout(lua_State *L, int index, const char *function, struct orr_layout *out);
 /* The placements at `index`: a list of texts, one for each axis of the layout's mesh, the single
@@ -37,6 +40,8 @@ struct orr_shape orr__shape(lua_State *L, int index, const char *what);
 
 /* Pushes a mesh's handle, always the same one. */
 void orr__push_mesh(lua_State *L, struct orr_mesh *mesh);
+/* The axis of a mesh that the text at `index` names; raises with the nearest. */
+int orr__mesh_axis(lua_State *L, int index, const char *function, const struct orr_mesh *mesh);
 /* The mesh at `index`. */
 struct orr_mesh *orr__mesh(lua_State *L, int index, const char *what);
 

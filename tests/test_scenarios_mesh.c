@@ -63,6 +63,26 @@ static void a_tensor_goes_to_another_mesh_with_its_named_placements(void **state
                       "8 B on the wire, 1 hop\n\n");
 }
 
+static void tensors_are_shifted_in_rings_and_redistributed_together(void **state) {
+    (void)state;
+    expect_printed_on(4,
+                      GRID
+                      "local x = orrery.tensor{ shape = {4}, values = {1, 2, 3, 4}, mesh = m,\n"
+                      "                         place = { tp = 'S(0)' } }\n"
+                      "local y = x:shift{ axis = 'tp' }\n"
+                      "print(table.concat(y:future():get(), ' '), y:place())\n"
+                      "local r = orrery.redistribute_all({x, y}, { tp = 'R' })\n"
+                      "print(#r, r[2]:place(), table.concat(r[2]:future():get(), ' '))\n"
+                      "r = orrery.redistribute_all{ {x, { dp = 'S(0)', tp = 'R' }}, {y, {}} }\n"
+                      "print(r[1]:place(), r[2]:place())",
+                      "3.0 4.0 1.0 2.0\t[R, S(0)]\n2\t[R, R]\t3.0 4.0 1.0 2.0\n"
+                      "[S(0), R]\t[R, S(0)]\n");
+    expect_failure_on(4, GRID "orrery.ones{ shape = {4}, mesh = m }:shift{ axis = 'pp' }",
+                      "demo.lua:2: shift: the mesh has no axis 'pp'; did you mean 'dp'?");
+    expect_failure_on(4, "orrery.redistribute_all({1}, 'R')",
+                      "demo.lua:1: redistribute_all: expected a tensor, got number");
+}
+
 static void wrong_axes_are_named_with_the_nearest(void **state) {
     (void)state;
     expect_failure_on(4, GRID "orrery.ones{ shape = {4}, mesh = m, place = { tpp = 'S(0)' } }",
@@ -96,6 +116,7 @@ int main(void) {
         cmocka_unit_test(views_of_a_mesh_are_meshes_and_equal_ones_the_same),
         cmocka_unit_test(placements_may_go_by_the_names_of_axes),
         cmocka_unit_test(a_tensor_goes_to_another_mesh_with_its_named_placements),
+        cmocka_unit_test(tensors_are_shifted_in_rings_and_redistributed_together),
         cmocka_unit_test(wrong_axes_are_named_with_the_nearest),
     };
     return cmocka_run_group_tests_name("scenarios_mesh", tests, NULL, NULL);
