@@ -243,12 +243,17 @@ struct orr_backend_verbs {
     enum orr_status (*host_create)(struct orr_backend *backend, uint32_t *out_host);
 
     /* The host to run next: the earliest one that can act, after the device events before it.
-     * ORR_NOT_READY if all are done; ORR_DEVICE_FAILED and the reason if all that are left wait for
-     * what can't happen. */
+     * ORR_NOT_READY if all are done; ORR_DEVICE_FAILED and the reason if all that are left are
+     * parked or wait for what can't happen. */
     enum orr_status (*host_next)(struct orr_backend *backend, uint32_t *out_host,
                                  struct orr_error *error);
     /* The host makes no more calls. */
     void (*host_done)(struct orr_backend *backend, uint32_t host);
+
+    /* There if host_create is: the host stops until another one unparks it, for layers in which
+     * hosts wait for each other. It goes on no earlier than the clock of host `by`. */
+    void (*host_park)(struct orr_backend *backend, uint32_t host);
+    void (*host_unpark)(struct orr_backend *backend, uint32_t host, uint32_t by);
 
     /* Virtual clocks: the host computes for `ns`. */
     void (*host_spend)(struct orr_backend *backend, uint32_t host, int64_t ns);

@@ -385,6 +385,23 @@ enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
     return orr__runtime_backend_failed(runtime, status);
 }
 
+enum orr_status orr_runtime_meet(struct orr_runtime *runtime) {
+    enum orr_status status = orr__runtime_turn(runtime);
+    if (status == ORR_OK && runtime->verbs->host_spend)
+        runtime->verbs->host_spend(runtime->backend, runtime->host, 1);
+    return status;
+}
+
+void orr_runtime_park(struct orr_runtime *runtime) {
+    assert(runtime->verbs->host_park);
+    runtime->verbs->host_park(runtime->backend, runtime->host);
+}
+
+void orr_runtime_unpark(struct orr_runtime *runtime, uint32_t host) {
+    assert(runtime->verbs->host_unpark && host < runtime->host_count && host != runtime->host);
+    runtime->verbs->host_unpark(runtime->backend, host, runtime->host);
+}
+
 int64_t orr_runtime_now(struct orr_runtime *runtime) {
     return runtime->verbs->now(runtime->backend, runtime->host);
 }

@@ -82,6 +82,14 @@ enum orr_status orr_runtime_next_host(struct orr_runtime *runtime,
                                       uint32_t *out_host) ORR_MUST_CHECK;
 void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host);
 
+/* For layers in which hosts wait for each other, as for messages. A call of the current host that
+ * concerns no device: takes its turn (ORR_BLOCKED) and 1 ns where the clock is virtual. */
+enum orr_status orr_runtime_meet(struct orr_runtime *runtime) ORR_MUST_CHECK;
+/* The current host makes no calls until another one, then the current host, unparks it: its clock
+ * goes on no earlier than that of who unparks it. If all hosts are parked, next_host fails. */
+void orr_runtime_park(struct orr_runtime *runtime);
+void orr_runtime_unpark(struct orr_runtime *runtime, uint32_t host);
+
 /* Clock of the current host, ns since the run began. */
 int64_t orr_runtime_now(struct orr_runtime *runtime);
 

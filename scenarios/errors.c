@@ -21,16 +21,25 @@ static int line_in_file(lua_State *L, const char *path) {
     return 0;
 }
 
+static void write_site(const struct orr_scenario *scenario, int line, char *site, size_t size) {
+    if (line > 0)
+        snprintf(site, size, "%s:%d", scenario->config.path, line);
+    else
+        site[0] = '\0';
+}
+
 void orr__site(lua_State *L, char *site, size_t size) {
     const struct orr_scenario *scenario = orr__scenario_of(L);
     int line = line_in_file(L, scenario->config.path);
     /* A coroutine that runs library code only: the place is where its host has got to. */
     if (line == 0 && scenario->running < scenario->host_count)
         line = line_in_file(scenario->hosts[scenario->running].thread, scenario->config.path);
-    if (line > 0)
-        snprintf(site, size, "%s:%d", scenario->config.path, line);
-    else
-        site[0] = '\0';
+    write_site(scenario, line, site, size);
+}
+
+void orr__host_site(const struct orr_scenario *scenario, size_t index, char *site, size_t size) {
+    int line = line_in_file(scenario->hosts[index].thread, scenario->config.path);
+    write_site(scenario, line, site, size);
 }
 
 /* Raises `text` behind a place and remembers its status. */

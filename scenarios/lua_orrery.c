@@ -120,7 +120,7 @@ static enum orr_status add_host(lua_State *L, struct orr_scenario *scenario, lua
     lua_pushvalue(L, 1);
     lua_xmove(L, thread, 1);
     lua_pushinteger(thread, rank);
-    return orr__host_add(scenario, L, thread, id);
+    return orr__host_add(scenario, L, thread, id, rank);
 }
 
 /* orrery.host(f[, count]): `count` hosts (default: one per device), each of which runs f(rank). */

@@ -96,15 +96,15 @@ const struct orr_expectation *orr_scenario_expectation(const struct orr_scenario
 /* --- hosts --- */
 
 enum orr_status orr__host_add(struct orr_scenario *scenario, lua_State *L, lua_State *thread,
-                              uint32_t id) {
+                              uint32_t id, int64_t rank) {
     enum orr_status status =
         orr_memory_grow(scenario->memory, &scenario->hosts, &scenario->host_capacity,
                         scenario->host_count + 1, sizeof *scenario->hosts, ORR__HOSTS_MAX);
     if (status != ORR_OK)
         return status;
     orr__coroutine_claim(L, thread, true);
-    scenario->hosts[scenario->host_count] =
-        (struct orr__host){.thread = thread, .anchor = luaL_ref(L, LUA_REGISTRYINDEX), .id = id};
+    scenario->hosts[scenario->host_count] = (struct orr__host){
+        .thread = thread, .anchor = luaL_ref(L, LUA_REGISTRYINDEX), .id = id, .rank = rank};
     scenario->host_count++;
     scenario->live_count++;
     return ORR_OK;
@@ -139,7 +139,7 @@ static int prepare(lua_State *L) {
     lua_setfield(L, -2, "backend");
     lua_State *thread = lua_newthread(L);
     lua_rawgeti(thread, LUA_REGISTRYINDEX, scenario->chunk);
-    if (orr__host_add(scenario, L, thread, 0) != ORR_OK)
+    if (orr__host_add(scenario, L, thread, 0, -1) != ORR_OK)
         return orr__raise(L, ORR_NO_MEMORY, "out of host memory for a host");
     return 0;
 }
@@ -182,9 +182,11 @@ static enum orr_status choose_host(struct orr_scenario *scenario, size_t *out_in
         return revive_program(scenario, error);
     /* One host alone is never asked for: backends with a single host have no such verb. */
     if (scenario->host_count == 1)
-        return ORR_OK;
+        return orr__hosts_wait(scenario) ? orr__hosts_hang(scenario, error) : ORR_OK;
     uint32_t id = 0;
     enum orr_status status = orr_runtime_next_host(scenario->runtime, &id);
+    if (status == ORR_DEVICE_FAILED && orr__hosts_wait(scenario))
+        return orr__hosts_hang(scenario, error);
     if (status != ORR_OK)
         return orr_error_set(error, status, "%s: %s", scenario->config.path,
                              orr_runtime_error(scenario->runtime)->text);

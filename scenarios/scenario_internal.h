@@ -30,13 +30,22 @@
 #define ORR__NS_MAX         INT64_C(1000000000000000)
 #define ORR__SERVICE_NS_MAX ((INT64_C(1) << 42) - 1)
 
-enum { ORR__SITE_MAX = 512, ORR__HOSTS_MAX = 65536, ORR__EXPECTATIONS_MAX = 1 << 20 };
+enum {
+    ORR__SITE_MAX = 512,
+    ORR__HOSTS_MAX = 65536,
+    ORR__EXPECTATIONS_MAX = 1 << 20,
+    ORR__WAITS_FOR_MAX = 80
+};
 
 /* One host: a coroutine. */
 struct orr__host {
     lua_State *thread; /* anchored in the registry */
     int anchor;
     uint32_t id;
+    int64_t rank; /* as orrery.host counts; -1: the program */
+    /* What it waits for from another host, "" if it doesn't; it then stands in a mailbox's list. */
+    char waits_for[ORR__WAITS_FOR_MAX];
+    uint32_t next_waiter; /* index + 1 of the host behind it there, 0: none */
     bool done;
     bool
         parked; /* the program, in orrery.join: the runtime's host has ended, the coroutine waits */
@@ -85,9 +94,9 @@ struct orr_scenario {
 struct orr_scenario *orr__scenario_of(lua_State *L);
 
 /* --- scenario.c --- */
-/* Adds the host whose coroutine is on top of L, which it takes. */
+/* Adds the host whose coroutine is on top of L, which it takes; `rank` -1 is the program's. */
 enum orr_status orr__host_add(struct orr_scenario *scenario, lua_State *L, lua_State *thread,
-                              uint32_t id);
+                              uint32_t id, int64_t rank);
 
 /* --- sandbox.c --- */
 /* Creates the state with all libraries; NULL when out of memory. */
@@ -108,6 +117,8 @@ void orr__coroutine_claim(lua_State *L, lua_State *thread, bool claimed);
 /* --- errors.c --- */
 /* "file:line" of the innermost frame in the scenario's file into `site`; "" if there is none. */
 void orr__site(lua_State *L, char *site, size_t size);
+/* The same for where a host has got to. */
+void orr__host_site(const struct orr_scenario *scenario, size_t index, char *site, size_t size);
 /* Raises "file:line: text"; never returns, and says int so that callers can return it. */
 int orr__raise(lua_State *L, enum orr_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -119,6 +130,12 @@ enum orr_status orr__error_take(struct orr_scenario *scenario, lua_State *L, int
 /* "; did you mean 'x'?" for a near name, else "; known: a, b, c" into `text`; returns it. */
 const char *orr__suggest(char *text, size_t size, const char *word, const char *const *names,
                          int count);
+
+/* --- lua_mailbox.c --- */
+/* True if a host waits for another one. */
+bool orr__hosts_wait(const struct orr_scenario *scenario);
+/* ORR_DEVICE_FAILED: nobody can go on; says which host is in which call, at which line. */
+enum orr_status orr__hosts_hang(const struct orr_scenario *scenario, struct orr_error *error);
 
 /* --- calls.c: what acting functions begin and end with --- */
 /* Announces host and site of the following runtime calls; raises where a block could not be
@@ -177,6 +194,7 @@ bool orr__is_handle(lua_State *L, int index, const char *kind);
 #define ORR__EVENT        "orrery.event"
 #define ORR__BUFFER       "orrery.buffer"
 #define ORR__COMMUNICATOR "orrery.communicator"
+#define ORR__MAILBOX      "orrery.mailbox"
 
 /* Functions that are methods of another file's class. */
 int orr__device_stream(lua_State *L);
@@ -196,6 +214,7 @@ void orr__open_orrery(lua_State *L);
 void orr__open_streams(lua_State *L);
 void orr__open_buffers(lua_State *L);
 void orr__open_communicators(lua_State *L);
+void orr__open_mailboxes(lua_State *L);
 void orr__open_expect(lua_State *L); /* to the table `expect` */
 
 /* Index of the device whose handle is at `index`. */

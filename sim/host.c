@@ -278,6 +278,24 @@ void orr__sim_host_spend(struct orr_backend *backend, uint32_t host, int64_t ns)
     orr__host_changed(sim, host);
 }
 
+/* Blocked by no point of a stream. */
+void orr__sim_host_park(struct orr_backend *backend, uint32_t id) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    struct orr__host *host = &sim->hosts[id];
+    assert(host->state == ORR__HOST_RUNS);
+    host->state = ORR__HOST_BLOCKED;
+    host->point_count = 0;
+    host->deadline_ns = ORR_TIME_MAX;
+    orr__host_changed(sim, id);
+}
+
+void orr__sim_host_unpark(struct orr_backend *backend, uint32_t id, uint32_t by) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    struct orr__host *host = &sim->hosts[id];
+    assert(host->state == ORR__HOST_BLOCKED && host->point_count == 0);
+    resume(sim, host, sim->hosts[by].now_ns);
+}
+
 /* Room for the turns of one more host. */
 static enum orr_status reserve_turn(struct orr__sim *sim) {
     struct orr__agenda turns;

@@ -292,6 +292,8 @@ enum orr_status orr__sim_host_create(struct orr_backend *backend, uint32_t *out_
 enum orr_status orr__sim_host_next(struct orr_backend *backend, uint32_t *out_host,
                                    struct orr_error *error);
 void orr__sim_host_done(struct orr_backend *backend, uint32_t host);
+void orr__sim_host_park(struct orr_backend *backend, uint32_t host);
+void orr__sim_host_unpark(struct orr_backend *backend, uint32_t host, uint32_t by);
 void orr__sim_host_spend(struct orr_backend *backend, uint32_t host, int64_t ns);
 enum orr_status orr__sim_host_access(struct orr_backend *backend, const struct orr_command *command,
                                      struct orr_error *error);

@@ -395,7 +395,9 @@ static void a_host_access_is_done_at_once(struct fixture *f) {
 /* ---- several hosts ------------------------------------------------------------------------ */
 
 static void need_hosts(struct fixture *f) {
-    check_text(f, f->verbs->host_create && f->verbs->host_next && f->verbs->host_done,
+    check_text(f,
+               f->verbs->host_create && f->verbs->host_next && f->verbs->host_done &&
+                   f->verbs->host_park && f->verbs->host_unpark,
                "the backend has no further hosts");
 }
 
@@ -450,6 +452,50 @@ static void hosts_that_wait_for_what_nobody_will_do_are_a_hang(struct fixture *f
     }
     check(f, status == ORR_DEVICE_FAILED);
     check_text(f, strstr(f->error.text, "hang"), "reason: %s", f->error.text);
+    conformance_close(f);
+}
+
+/* The second host makes no call before the first one unparks it, and then goes on no earlier. */
+static void a_parked_host_takes_no_turns(struct fixture *f) {
+    conformance_open(f, 1);
+    need_hosts(f);
+    uint32_t second, next;
+    int turns = 0;
+    int64_t told_ns = -1;
+    check(f, f->verbs->host_create(f->backend, &second) == ORR_OK);
+    f->verbs->host_park(f->backend, second);
+    while (f->verbs->host_next(f->backend, &next, &f->error) == ORR_OK) {
+        check(f, ++turns < 100);
+        check(f, (next == second) == (told_ns >= 0));
+        if (next == second) {
+            check(f, f->verbs->now(f->backend, second) >= told_ns);
+            f->verbs->host_done(f->backend, second);
+            continue;
+        }
+        struct orr_point point = conformance_quick(f, conformance_stream(f, 0), NULL, 0);
+        while (turns == 1 && conformance_query(f, point) != ORR_OK)
+            continue;
+        if (turns == 3) {
+            told_ns = now(f);
+            f->verbs->host_unpark(f->backend, second, 0);
+            f->verbs->host_done(f->backend, 0);
+        }
+    }
+    check(f, turns == 4);
+    conformance_close(f);
+}
+
+static void hosts_that_are_all_parked_are_a_hang(struct fixture *f) {
+    conformance_open(f, 1);
+    need_hosts(f);
+    uint32_t second, next;
+    check(f, f->verbs->host_create(f->backend, &second) == ORR_OK);
+    f->verbs->host_park(f->backend, second);
+    f->verbs->host_park(f->backend, 0);
+    check(f, f->verbs->host_next(f->backend, &next, &f->error) == ORR_DEVICE_FAILED);
+    check_text(f, strstr(f->error.text, "hang"), "reason: %s", f->error.text);
+    f->verbs->host_unpark(f->backend, 0, second);
+    check(f, f->verbs->host_next(f->backend, &next, &f->error) == ORR_OK && next == 0);
     conformance_close(f);
 }
 
@@ -535,6 +581,8 @@ const struct conformance_case conformance_host_cases[] = {
     CASE(a_host_access_is_done_at_once),
     CASE(a_host_that_waits_gives_its_turn_to_another),
     CASE(hosts_that_wait_for_what_nobody_will_do_are_a_hang),
+    CASE(a_parked_host_takes_no_turns),
+    CASE(hosts_that_are_all_parked_are_a_hang),
     CASE(a_backend_opens_and_closes_with_nothing_done),
     CASE(closing_ends_and_hands_back_what_is_in_flight),
     CASE(destroying_a_stream_lets_its_work_complete),

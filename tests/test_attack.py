@@ -596,6 +596,61 @@ refuse("a mesh of more than 2^63 devices is refused",
 refuse("a mesh without devices is refused", "orrery.mesh{ shape = {2, 0} }",
        "axis 1 has 0 devices, expected 1 or more", arguments=TWO)
 
+RANKS = """
+local spmd = require "spmd"
+local a, b = spmd.world{ name = "a" }, spmd.world{ name = "b" }
+local t, n = {}, orrery.devices
+for i = 0, n - 1 do
+    local s = orrery.device(i):stream("communicate")
+    t[i] = { s:alloc(1024), s:alloc(1024) }
+    s:fill{ to = t[i][1] }
+end
+orrery.host(function(rank)
+    local one, two = a:rank(rank), b:rank(rank)
+    %s
+end)
+orrery.join()
+for i = 0, n - 1 do orrery.device(i):sync() end
+expect.clean()
+"""
+SEND = "one:send{ target = (rank + 1) % n, from = t[rank][1] }"
+RECEIVE = "one:receive{ source = (rank - 1) % n, to = t[rank][2] }"
+
+for backend in ("sim:h100", "cpu"):
+    accept(f"ranks that send and receive in turns go on ({backend})",
+           RANKS % f"if rank == 0 then {SEND} {RECEIVE} else {RECEIVE} {SEND} end",
+           "1 met, 0 failed", arguments=("--devices", backend + "*3"), seconds=10)
+    for name, calls, words in (
+            ("all of whom send first", f"{SEND} {RECEIVE}",
+             ("rank 0 at case.lua:12 in send to rank 1 of 'a'",
+              "rank 1 at case.lua:12 in send to rank 2 of 'a'",
+              "rank 2 at case.lua:12 in send to rank 0 of 'a'")),
+            ("all of whom receive first", f"{RECEIVE}\n{SEND}",
+             ("rank 0 at case.lua:12 in receive from rank 2 of 'a'",
+              "rank 2 at case.lua:12 in receive from rank 1 of 'a'")),
+            ("that use communicators in opposite orders",
+             "if rank == 0 then one:barrier()\ntwo:barrier() else two:barrier()\n"
+             "one:barrier() end",
+             ("rank 0 at case.lua:12 in barrier of 'a', for rank 1",
+              "rank 1 at case.lua:13 in barrier of 'b'")),
+            ("of whom one ends early", "if rank < 2 then one:barrier() end",
+             ("hang: all hosts wait", "rank 0 at case.lua:12 in barrier of 'a', for rank 2")),
+            ("that wait for the program", "orrery.mailbox('mail'):take()",
+             ("hang", "rank 1 at case.lua:12 in mail"))):
+        refuse(f"ranks {name} are a hang that is told ({backend})", RANKS % calls, *words, code=4,
+               arguments=("--devices", backend + "*3"))
+
+refuse("ranks in different collectives are refused",
+       RANKS % "if rank == 1 then one:barrier() else one:all_reduce{ input = t[rank][1] } end",
+       "case.lua:12: spmd: rank 0 of 'a' is in all_reduce, but rank 1 in barrier", arguments=TWO)
+refuse("ranks that say different sizes are refused",
+       RANKS % "one:all_reduce{ input = t[rank][1], count = 10 + rank }",
+       "count is 10 for rank 0, but 11 for rank 1", arguments=TWO)
+refuse("a rank that sends to itself is refused",
+       RANKS % "one:send{ target = rank, from = t[rank][1] }", "sends to itself", arguments=TWO)
+refuse("a program that waits for nobody is a hang that is told",
+       'orrery.mailbox("mail"):take()', "the program at case.lua:1 in mail", code=4)
+
 STEP = """
 local training = require "training"
 local model = { a = orrery.ones{ shape = {4, 4} }, w = orrery.full{ shape = {4}, value = %s } }

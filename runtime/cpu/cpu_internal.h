@@ -175,6 +175,7 @@ struct cpu_host {
     int64_t deadline_ns;
     uint64_t turn; /* order of the last time it was named by host_next */
     bool blocked, done;
+    bool parked; /* until another host wakes it */
 };
 
 /* A stream with commands to be retired, and how far this round goes. */
@@ -281,6 +282,8 @@ enum orr_status orr__cpu_host_create(struct orr_backend *backend, uint32_t *out_
 enum orr_status orr__cpu_host_next(struct orr_backend *backend, uint32_t *out_host,
                                    struct orr_error *error);
 void orr__cpu_host_done(struct orr_backend *backend, uint32_t host);
+void orr__cpu_host_park(struct orr_backend *backend, uint32_t host);
+void orr__cpu_host_unpark(struct orr_backend *backend, uint32_t host, uint32_t by);
 /* Sleeps until everything submitted is done, then retires it. */
 void orr__cpu_drain(struct cpu_backend *backend);
 void orr__cpu_host_wake(struct cpu_backend *backend);

@@ -238,8 +238,22 @@ void orr__cpu_host_done(struct orr_backend *base, uint32_t host) {
     backend->hosts_live--;
 }
 
+void orr__cpu_host_park(struct orr_backend *base, uint32_t host) {
+    struct cpu_backend *backend = orr__cpu(base);
+    assert(host < backend->host_count);
+    backend->hosts[host].blocked = false; /* a wait that its caller gave up */
+    backend->hosts[host].parked = true;
+}
+
+void orr__cpu_host_unpark(struct orr_backend *base, uint32_t host, uint32_t by) {
+    (void)by; /* one clock for all */
+    struct cpu_backend *backend = orr__cpu(base);
+    assert(host < backend->host_count && backend->hosts[host].parked);
+    backend->hosts[host].parked = false;
+}
+
 static bool host_can_act(const struct cpu_backend *backend, const struct cpu_host *host) {
-    return !host->done &&
+    return !host->done && !host->parked &&
            (!host->blocked || points_are_done(backend, host->points, host->count, host->mode) ||
             orr__cpu_now(backend) >= host->deadline_ns);
 }
@@ -254,8 +268,17 @@ static struct cpu_host *host_of_next_turn(struct cpu_backend *backend) {
     return next;
 }
 
-/* Watches everything that blocked hosts wait for. Sets *out_never to a wait that nothing can end if
- * all are of that kind. True: look again, something is done already. */
+/* Nobody is left who could wake the parked hosts. */
+static bool all_are_parked(const struct cpu_backend *backend) {
+    for (size_t i = 0; i < backend->host_count; i++)
+        if (!backend->hosts[i].done && !backend->hosts[i].parked)
+            return false;
+    return true;
+}
+
+/* Watches everything that blocked hosts wait for, of which there is one at least. Sets *out_never
+ * to a wait that nothing can end if all are of that kind. True: look again, something is done
+ * already. */
 static bool hosts_watch(struct cpu_backend *backend, int64_t *out_deadline_ns,
                         const struct orr_point **out_never) {
     int64_t deadline_ns = ORR_TIME_MAX;
@@ -263,7 +286,7 @@ static bool hosts_watch(struct cpu_backend *backend, int64_t *out_deadline_ns,
     bool hopeful = false;
     for (size_t i = 0; i < backend->host_count; i++) {
         struct cpu_host *host = &backend->hosts[i];
-        if (host->done)
+        if (host->done || host->parked)
             continue;
         const struct orr_point *missing =
             missing_point(backend, host->points, host->count, host->mode);
@@ -290,6 +313,8 @@ enum orr_status orr__cpu_host_next(struct orr_backend *base, uint32_t *out_host,
         return ORR_NOT_READY;
     struct cpu_host *next;
     while (!(next = host_of_next_turn(backend))) {
+        if (all_are_parked(backend))
+            return orr_error_set(error, ORR_DEVICE_FAILED, "hang: all hosts wait for each other");
         int64_t deadline_ns = ORR_TIME_MAX;
         const struct orr_point *never = NULL;
         if (hosts_watch(backend, &deadline_ns, &never))
