@@ -110,6 +110,14 @@
  *   dequantize         q [..., k], scale [...]    dtype=f32
  *   linear_quantized   x [..., m, in] of floats, q [out, in], scale [out], [bias [out]], as linear
  *
+ * Serving (serving.c); positions, lengths and slots are i32 or i64:
+ *
+ *   kv_append          cache [n, h, capacity, d], new [b, h, s, d], positions [b], [slots [b]] ->
+ *                      the cache, changed in place: the operand can't be used any more
+ *   sdpa_decode        q [b, h, s, d], k [n, hkv, capacity, d], v, lengths [b], [slots [b]]
+ *                      scale=0 keys=0 (for the cost: keys of all sequences; 0: their capacity)
+ *   rope_at            x [b, ..., s, d], positions [b]    theta=10000
+ *
  *   sgd                param, grad -> param    lr weight_decay=0   (update.c)
  *   sgd_momentum       param, grad, momentum -> param, momentum    lr momentum=0.9 weight_decay=0
  *                      nesterov=false
@@ -117,6 +125,12 @@
  *                      eps=1e-8 weight_decay=0.01 step=1
  *   adamw_master       master, grad, mean, square -> param in grad's dtype, master, mean, square
  *   count_nonfinite    x -> how many elements are infinite or NaN, f32
+ *
+ * In place: the first result of an operator with `in_place` is its first operand's memory, in which
+ * the kernel changes something. The runtime hands the memory over: the operand's handle can't be
+ * used afterwards, so nobody sees two versions of a tensor in one memory, and what read the old one
+ * on other streams (copies to the host, redistributions) is waited for. It takes a tensor that has
+ * its memory for itself: one that a reshape, a tape or a compiled function also holds is refused.
  *
  * A result may not overlap an operand, except that a pointwise operator may write over an operand
  * of the result's shape, and an optimizer's result over the operand that it replaces.
@@ -215,6 +229,7 @@ enum orr_operator_class {
 struct orr_operator {
     const char *name; /* "matmul": unique, lower case, underscores */
     enum orr_operator_class class;
+    bool in_place; /* see above */
     int inputs_min, inputs_max;
     int outputs;
     const char *const *input_names;              /* inputs_max names, for messages: "x", "weight" */

@@ -1,10 +1,13 @@
-/* Placements of quantized weights, along one mesh axis.
+/* Placements of quantized weights and of serving, along one mesh axis.
  *
  *     quantize            S(d) -> S(d), q and scale alike, d before the last dimension
  *     dequantize          S(d),S(d) -> S(d), d before the last    S(last),R -> S(last)
  *     linear_quantized    as linear's, the scale being S(0) where the codes are:
  *                         S(row),R,R,R -> S(row)    R,S(0),S(0),S(0) -> S(column)
- *                         S(inner),S(1),R -> P and P,R,R -> P without a bias */
+ *                         S(inner),S(1),R -> P and P,R,R -> P without a bias
+ *     kv_append           S(1),S(1),R,[R] -> S(1): heads    all S(0) -> S(0) without slots
+ *     sdpa_decode         S(1),S(1),S(1),R,[R] -> S(1)      all S(0) -> S(0) without slots
+ *     rope_at             all S(0) -> S(0)    S(d),R -> S(d) for another d before the last two */
 #include "runtime/placement_internal.h"
 
 static bool replicated_from(const struct question *q, int first) {
@@ -54,6 +57,34 @@ static bool linear_rule(const struct question *q, struct orr_placement *out) {
     return x.kind == ORR_SHARD && x.dim < last && replicated_from(q, 1);
 }
 
+/* The first `count` operands are sharded by heads and the others replicated, or all of them by
+ * sequences; slots are places in the whole cache. */
+static bool cache_rule(const struct question *q, int count, struct orr_placement *out) {
+    bool has_slots = q->count == q->op->inputs_max;
+    *out = q->given[0];
+    if (sharded_from(q, 0, 0)) {
+        return !has_slots;
+    }
+    return is_shard(*out, 1) && alike(q, count);
+}
+
+static bool append_rule(const struct question *q, struct orr_placement *out) {
+    return cache_rule(q, 2, out);
+}
+
+static bool decode_rule(const struct question *q, struct orr_placement *out) {
+    return cache_rule(q, 3, out);
+}
+
+static bool rope_rule(const struct question *q, struct orr_placement *out) {
+    *out = q->given[0];
+    if (is_shard(*out, 0)) {
+        return is_shard(q->given[1], 0);
+    }
+    return out->kind == ORR_SHARD && out->dim < rank_of(q, 0) - 2 &&
+           q->given[1].kind == ORR_REPLICATE;
+}
+
 static const struct entry {
     const char *name;
     rule_function rule;
@@ -64,6 +95,9 @@ static const struct entry {
      "R; q and scale S(d) for d before q's last dimension; q S(last) with scale R"},
     {"linear_quantized", linear_rule,
      "all R; x S(row), the others R; x R, the others S(0); x S(inner), q S(1), scale R, no bias"},
+    {"kv_append", append_rule, "all R; cache and new S(1), the others R; all S(0) without slots"},
+    {"sdpa_decode", decode_rule, "all R; q, k and v S(1), the others R; all S(0) without slots"},
+    {"rope_at", rope_rule, "all R; all S(0); x S(d) before its last two dimensions, positions R"},
 };
 
 static const struct entry *entry_of(const struct orr_operator *op) {

@@ -53,6 +53,12 @@ enum orr_status orr__operator_infer(struct orr_runtime *runtime, const struct or
                                  op->name, op->inputs_min, op->inputs_max, input_count);
     }
     for (int i = 0; i < input_count; i++) {
+        if (inputs[i]->replaced) {
+            return orr__runtime_fail(runtime, ORR_INVALID,
+                                     "%s: operand %s was changed in place; use the result of the "
+                                     "operator that did so",
+                                     op->name, op->input_names[i]);
+        }
         if (inputs[i]->dead) {
             return orr__runtime_fail(
                 runtime, ORR_INVALID,
@@ -278,10 +284,13 @@ enum orr_status orr__launch_kernel(struct orr_runtime *runtime, struct orr__laun
     struct orr_stream *stream = orr_device_stream(runtime, device, ORR_STREAM_COMPUTE);
     enum orr_status status = stream ? ORR_OK : ORR_NO_MEMORY;
     for (int i = 0; status == ORR_OK && i < launch->input_count; i++) {
-        status = orr__blob_use(orr__tensor_blob(launch->inputs[i], launch->rank), stream);
-        add_range(launch, ranges, &launch->input_infos[i], launch->inputs[i], ORR_ACCESS_READ);
+        struct orr__blob *blob = orr__tensor_blob(launch->inputs[i], launch->rank);
+        bool changes = launch->in_place && i == 0;
+        status = changes ? orr__blob_overwrite(blob, stream) : orr__blob_use(blob, stream);
+        add_range(launch, ranges, &launch->input_infos[i], launch->inputs[i],
+                  changes ? ORR_ACCESS_READ_WRITE : ORR_ACCESS_READ);
     }
-    for (int i = 0; status == ORR_OK && i < launch->output_count; i++) {
+    for (int i = launch->in_place; status == ORR_OK && i < launch->output_count; i++) {
         add_range(launch, ranges, &launch->output_infos[i], launch->outputs[i], ORR_ACCESS_WRITE);
     }
     struct orr_point point;
@@ -322,6 +331,7 @@ static enum orr_status launch_on_rank(struct orr_runtime *runtime, const struct 
         .outputs = stage->outputs,
         .output_infos = local->outputs,
         .output_count = stage->op->outputs,
+        .in_place = stage->op->in_place,
         .kernel = {.name = stage->op->name,
                    .dtype =
                        orr__arithmetic_dtype(local->inputs, stage->input_count, &local->outputs[0]),
@@ -368,11 +378,18 @@ enum orr_status orr__run_operator(struct orr_runtime *runtime, const struct orr_
     }
     orr__runtime_operator_begin(runtime, stage->outputs[0]->layout.mesh->devices[0], -1);
     enum orr_status status = ORR_OK;
-    for (int i = 0; status == ORR_OK && i < stage->op->outputs; i++) {
+    if (stage->op->in_place) {
+        orr__tensor_share(stage->outputs[0], stage->inputs[0]);
+    }
+    for (int i = stage->op->in_place; status == ORR_OK && i < stage->op->outputs; i++) {
         status = orr__tensor_allocate(stage->outputs[i], ORR_STREAM_COMPUTE, stage->op->name);
     }
     if (status == ORR_OK) {
         status = run_on_ranks(runtime, stage);
+    }
+    if (status == ORR_OK && stage->op->in_place) { /* one reference less: the result's is left */
+        stage->inputs[0]->replaced = true;
+        orr__tensor_drop_storage(stage->inputs[0]);
     }
     /* Recording costs the host nothing; the launch of the program pays. */
     orr__runtime_operator_end(runtime, status == ORR_OK && !runtime->capture);
@@ -383,6 +400,25 @@ static void drop_outputs(const struct orr__stage *stage, int count) {
     for (int i = 0; i < count; i++) {
         orr__tensor_release(stage->outputs[i]);
     }
+}
+
+/* Nothing else sees the memory that the operator changes: no other tensor, no tape, no region. */
+static enum orr_status check_in_place(struct orr_runtime *runtime, const struct orr_operator *op,
+                                      const struct orr_tensor *x) {
+    if (runtime->region) {
+        return orr__runtime_fail(runtime, ORR_UNSUPPORTED,
+                                 "%s changes its operand in place, which a compiled function does "
+                                 "not follow; call it outside",
+                                 op->name);
+    }
+    const struct orr__storage *storage = x->storage;
+    bool alone = storage->references == 1 && storage->views == 0 && !storage->base;
+    if (x->references == 1 && alone) {
+        return ORR_OK;
+    }
+    return orr__runtime_fail(
+        runtime, ORR_INVALID, "%s changes operand %s in place, but %s holds its memory too",
+        op->name, op->input_names[0], alone ? "a tape or another handle" : "another tensor");
 }
 
 enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_operator *op,
@@ -396,6 +432,9 @@ enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_o
     }
     enum orr_status status = orr__operator_infer(runtime, op, inputs, input_count, attributes,
                                                  layout, infos, &out_layout);
+    if (status == ORR_OK && op->in_place) {
+        status = check_in_place(runtime, op, inputs[0]);
+    }
     if (status == ORR_OK) {
         status = orr__tape_reserve(runtime, inputs, input_count);
     }

@@ -80,6 +80,12 @@ enum orr_status orr__tensor_check_kept(const struct orr_tensor *tensor, const ch
     if (tensor->storage) {
         return ORR_OK;
     }
+    if (tensor->replaced) {
+        return orr__runtime_fail(tensor->runtime, ORR_INVALID,
+                                 "%s: the tensor was changed in place; use the result of the "
+                                 "operator that did so",
+                                 who);
+    }
     return orr__runtime_fail(tensor->runtime, ORR_INVALID,
                              "%s: the tensor was made inside a region and not returned from it, so "
                              "it was never kept in memory",
@@ -233,6 +239,20 @@ enum orr_status orr__blob_use(struct orr__blob *blob, struct orr_stream *stream)
     }
     if (status == ORR_OK && blob->buffer->stream && blob->buffer->stream != stream) {
         status = orr_buffer_record_stream(blob->buffer, stream);
+    }
+    return status;
+}
+
+enum orr_status orr__blob_overwrite(struct orr__blob *blob, struct orr_stream *stream) {
+    enum orr_status status = orr__blob_use(blob, stream);
+    struct orr_stream *owner = blob->buffer->stream;
+    if (status == ORR_OK && owner && owner != stream) {
+        status = orr_stream_wait_point(stream, orr_stream_point(owner));
+    }
+    for (struct orr__use *use = blob->buffer->uses; status == ORR_OK && use; use = use->next) {
+        if (use->stream != stream) {
+            status = orr_stream_wait_point(stream, orr_stream_point(use->stream));
+        }
     }
     return status;
 }

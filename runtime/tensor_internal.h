@@ -42,6 +42,7 @@ struct orr_tensor {
     enum orr_role role;                 /* of its memory, until that is there */
     int node;                           /* index of the open region's node that makes it; -1 */
     bool dead;                          /* made inside a region and not returned from it */
+    bool replaced;                      /* an operator changed its memory and handed it on */
     uint32_t references;                /* the user's handle, and nodes of an open region */
     uint64_t serial;                    /* from 1, never used again: tapes know it by this */
     uint64_t mark;                      /* as its blobs', while it has none */
@@ -79,6 +80,10 @@ static inline struct orr__blob *orr__tensor_blob(const struct orr_tensor *tensor
 /* Makes `stream` wait for the last write of a blob, if another stream made it, and lets the
  * allocator know that `stream` uses it. */
 enum orr_status orr__blob_use(struct orr__blob *blob, struct orr_stream *stream) ORR_MUST_CHECK;
+/* The same for a stream that is going to change what is there: it also waits for what other streams
+ * that used the blob have in line. */
+enum orr_status orr__blob_overwrite(struct orr__blob *blob,
+                                    struct orr_stream *stream) ORR_MUST_CHECK;
 void orr__blob_written(struct orr__blob *blob, struct orr_stream *stream, struct orr_point point);
 
 /* Writes the record of a logical operator, returns its id. */
@@ -134,6 +139,7 @@ struct orr__launch {
     struct orr_tensor *const *inputs, *const *outputs;
     const struct orr_operand_info *input_infos, *output_infos; /* local */
     int input_count, output_count;
+    bool in_place; /* the first output is the first input's memory */
     struct orr_kernel kernel;
 };
 enum orr_status orr__launch_kernel(struct orr_runtime *runtime,

@@ -92,6 +92,9 @@
     X(quantize)                                                                                    \
     X(dequantize)                                                                                  \
     X(linear_quantized)                                                                            \
+    X(kv_append)                                                                                   \
+    X(sdpa_decode)                                                                                 \
+    X(rope_at)                                                                                     \
     X(sgd)                                                                                         \
     X(sgd_momentum)                                                                                \
     X(adamw)                                                                                       \
