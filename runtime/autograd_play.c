@@ -121,7 +121,7 @@ static struct orr_tensor *redistribute(struct orr__backward *b, struct orr_tenso
 static struct orr_tensor *shift_back(struct orr__backward *b, struct orr_tensor *grad,
                                      const struct orr__shift *shift) {
     struct orr_tensor *out = NULL;
-    if (b->status == ORR_OK && !recall(&b->tape->walk, &out, 1) && reserve_results(b)) {
+    if (b->status == ORR_OK && !recall(&b->tape->walk, &out, 1) && reserve_results(b, 1)) {
         b->status = orr_tensor_shift(grad, shift->axis, -(int64_t)shift->by, &out);
         if (b->status == ORR_OK) {
             remember(&b->tape->walk, &out, 1);

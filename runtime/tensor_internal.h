@@ -160,8 +160,7 @@ enum orr_status orr__run_fused(struct orr_runtime *runtime, const struct orr_fus
 /* Room for one more application with these operands, so that recording it can't fail. */
 enum orr_status orr__tape_reserve(struct orr_runtime *runtime, struct orr_tensor *const *inputs,
                                   int input_count) ORR_MUST_CHECK;
-/* An operator has been applied; `op` NULL: a redistribution or shift. Only after orr__tape_reserve.
- * */
+/* An operator has been applied; `op` NULL: a redistribution or shift. Only after a reserve. */
 void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stage);
 /* ORR_INVALID if the current host has a tape that records, which would miss what `what` does. */
 enum orr_status orr__tape_refuse(struct orr_runtime *runtime, const char *what) ORR_MUST_CHECK;
