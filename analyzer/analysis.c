@@ -42,7 +42,7 @@ static enum orr_status report_devices(struct orr_analysis *a, const struct orr_h
     for (uint32_t d = 0; d < events->device_count && status == ORR_OK; d++) {
         status = orr_device_report_compute(events, hosts, &a->options, &a->roofline, d, a->begin_ns,
                                            a->end_ns, a->exact.graph_launches_no_op, &scratch,
-                                           &a->phases, a->memory, &a->devices[d]);
+                                           &a->phases, &a->pipelines, a->memory, &a->devices[d]);
         a->device_count += status == ORR_OK;
     }
     orr_launch_scratch_free(a->memory, &scratch);
@@ -89,9 +89,19 @@ static enum orr_status compute(struct orr_analysis *a) {
         status = orr_hosts_create(&a->events, a->memory, &hosts);
     }
     if (status == ORR_OK) {
+        status = orr_pipelines_find(&a->events, a->begin_ns, a->end_ns, a->memory, &a->pipelines);
+    }
+    if (status == ORR_OK) {
         status = report_devices(a, &hosts);
     }
     orr_hosts_free(a->memory, &hosts);
+    if (status == ORR_OK) {
+        status = orr_pipelines_finish(&a->pipelines, &a->events, a->memory);
+    }
+    if (status == ORR_OK) {
+        status = orr_communication_compute(&a->events, a->begin_ns, a->end_ns, a->memory,
+                                           &a->communication);
+    }
     if (status == ORR_OK) {
         status = orr_critical_path_compute(&a->events, a->begin_ns, a->end_ns, a->memory, &a->path);
     }
@@ -168,6 +178,8 @@ void orr_analysis_destroy(struct orr_analysis **analysis) {
     orr_split_free(memory, &a->split);
     orr_roofline_free(memory, &a->roofline);
     orr_phases_free(memory, &a->phases);
+    orr_communication_free(memory, &a->communication);
+    orr_pipelines_free(memory, &a->pipelines);
     orr_critical_path_free(memory, &a->path);
     orr_memory_peaks_free(memory, &a->peaks);
     orr_findings_free(memory, &a->findings);

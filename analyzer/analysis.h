@@ -14,6 +14,7 @@
 #ifndef ORR_ANALYZER_ANALYSIS_H
 #define ORR_ANALYZER_ANALYSIS_H
 
+#include "analyzer/communication.h"
 #include "analyzer/critical_path.h"
 #include "analyzer/device_report.h"
 #include "analyzer/events.h"
@@ -23,6 +24,7 @@
 #include "analyzer/memory_peak.h"
 #include "analyzer/options.h"
 #include "analyzer/phases.h"
+#include "analyzer/pipeline.h"
 #include "analyzer/roofline.h"
 #include "analyzer/split.h"
 
@@ -41,6 +43,8 @@ struct orr_analysis {
     struct orr_device_report *devices; /* one per device of the events, by index; owned */
     size_t device_count;
     struct orr_phases phases;
+    struct orr_communication communication;
+    struct orr_pipelines pipelines;
     struct orr_critical_path path;
     struct orr_memory_peaks peaks; /* empty for other tools' traces */
     struct orr_exact exact;

@@ -19,6 +19,8 @@ int64_t orr_classes_busy(const int64_t *classes) {
 /* Where the walk's pieces go: classes of the window, cells, launch terms. */
 struct collector {
     struct orr_device_report *report;
+    const struct orr_events *events;
+    struct orr_pipelines *pipelines;
     struct orr_phase_cells cells;
 };
 
@@ -55,6 +57,7 @@ static void on_idle(void *context, enum orr_class class_, int64_t begin_ns, int6
 static void on_gap(void *context, const struct orr_gap *gap) {
     struct collector *c = context;
     orr_launch_add_gap(&c->report->launch, gap);
+    orr_pipelines_add_gap(c->pipelines, c->events, c->report->device, gap);
 }
 
 /* The window outside [first start, last end). */
@@ -149,16 +152,15 @@ static enum orr_status walk(struct collector *c, const struct orr_events *events
     return status;
 }
 
-enum orr_status
-orr_device_report_compute(const struct orr_events *events, const struct orr_hosts *hosts,
-                          const struct orr_analysis_options *options,
-                          const struct orr_roofline *roofline, uint32_t device, int64_t begin_ns,
-                          int64_t end_ns, uint64_t graphs_without_ops,
-                          struct orr_launch_scratch *scratch, struct orr_phases *phases,
-                          const struct orr_memory *memory, struct orr_device_report *out_report) {
+enum orr_status orr_device_report_compute(
+    const struct orr_events *events, const struct orr_hosts *hosts,
+    const struct orr_analysis_options *options, const struct orr_roofline *roofline,
+    uint32_t device, int64_t begin_ns, int64_t end_ns, uint64_t graphs_without_ops,
+    struct orr_launch_scratch *scratch, struct orr_phases *phases, struct orr_pipelines *pipelines,
+    const struct orr_memory *memory, struct orr_device_report *out_report) {
     *out_report =
         (struct orr_device_report){.device = device, .begin_ns = begin_ns, .end_ns = end_ns};
-    struct collector collector = {.report = out_report};
+    struct collector collector = {.report = out_report, .events = events, .pipelines = pipelines};
     enum orr_status status = orr_launch_begin(&out_report->launch, events, device, scratch, memory);
     if (status == ORR_OK) {
         status = orr_phase_cells_create(&collector.cells, begin_ns, end_ns,

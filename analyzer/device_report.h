@@ -8,6 +8,7 @@
 #include "analyzer/classes.h"
 #include "analyzer/launch.h"
 #include "analyzer/phases.h"
+#include "analyzer/pipeline.h"
 
 /* X(name, text): the first that applies, in this order. */
 #define ORR_VERDICT_LIST(X)                                                                        \
@@ -42,15 +43,15 @@ struct orr_device_report {
     enum orr_verdict verdict;
 };
 
-/* Walks a device, fills *out_report and appends its phases. `graphs_without_ops`: graph launches of
- * the trace that own no op. `scratch` is shared by all devices. Freed with
- * orr_device_report_free. */
+/* Walks a device, fills *out_report, appends its phases and tells `pipelines` its gaps.
+ * `graphs_without_ops`: graph launches of the trace that own no op. `scratch` is shared by all
+ * devices. Freed with orr_device_report_free. */
 enum orr_status orr_device_report_compute(
     const struct orr_events *events, const struct orr_hosts *hosts,
     const struct orr_analysis_options *options, const struct orr_roofline *roofline,
     uint32_t device, int64_t begin_ns, int64_t end_ns, uint64_t graphs_without_ops,
-    struct orr_launch_scratch *scratch, struct orr_phases *phases, const struct orr_memory *memory,
-    struct orr_device_report *out_report) ORR_MUST_CHECK;
+    struct orr_launch_scratch *scratch, struct orr_phases *phases, struct orr_pipelines *pipelines,
+    const struct orr_memory *memory, struct orr_device_report *out_report) ORR_MUST_CHECK;
 /* Frees and empties. */
 void orr_device_report_free(const struct orr_memory *memory, struct orr_device_report *report);
 

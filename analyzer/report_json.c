@@ -2,107 +2,9 @@
 
 #include <string.h>
 
+#include "analyzer/report_json_internal.h"
 #include "analyzer/report_why.h"
-#include "analyzer/text.h"
 #include "analyzer/times.h"
-
-/* ------------------------------------------------------------------------------------------------
- * Writing: every value but the first of an object or array is preceded by a comma. */
-
-struct json {
-    struct orr_text text;
-    const struct orr_memory *memory;
-    bool comma;
-};
-
-static void key(struct json *j, const char *name) {
-    if (j->comma) {
-        orr__text_append(&j->text, ", ", 2);
-    }
-    if (name) {
-        orr__text_json_string(&j->text, name);
-        orr__text_append(&j->text, ": ", 2);
-    }
-    j->comma = true;
-}
-
-static void put_open(struct json *j, const char *name, const char *bracket) {
-    key(j, name);
-    orr__text_append(&j->text, bracket, 1);
-    j->comma = false;
-}
-
-static void put_close(struct json *j, const char *bracket) {
-    orr__text_append(&j->text, bracket, 1);
-    j->comma = true;
-}
-
-/* A line break before the next item of a long array. */
-static void line(struct json *j) {
-    if (j->comma) {
-        orr__text_append(&j->text, ",", 1);
-        j->comma = false;
-    }
-    orr__text_append(&j->text, "\n ", 2);
-}
-
-static void put_int(struct json *j, const char *name, int64_t value) {
-    key(j, name);
-    orr__text_add(&j->text, "%lld", (long long)value);
-}
-
-static void put_count(struct json *j, const char *name, uint64_t value) {
-    key(j, name);
-    orr__text_add(&j->text, "%llu", (unsigned long long)value);
-}
-
-static void put_wide(struct json *j, const char *name, orr_u128 value) {
-    char buffer[ORR_NUMBER_TEXT_MAX];
-    key(j, name);
-    orr__text_add(&j->text, "%s", orr__u128_text(value, buffer));
-}
-
-static void put_null(struct json *j, const char *name) {
-    key(j, name);
-    orr__text_append(&j->text, "null", 4);
-}
-
-static void put_time_or_null(struct json *j, const char *name, bool known, int64_t value) {
-    if (known) {
-        put_int(j, name, value);
-    } else {
-        put_null(j, name);
-    }
-}
-
-static void put_ratio(struct json *j, const char *name, orr_u128 up, orr_u128 down,
-                      unsigned decimals) {
-    char buffer[ORR_NUMBER_TEXT_MAX];
-    if (down == 0) {
-        put_null(j, name);
-        return;
-    }
-    key(j, name);
-    orr__text_add(&j->text, "%s", orr__ratio_text(up, down, decimals, buffer));
-}
-
-static void put_string(struct json *j, const char *name, const char *value) {
-    key(j, name);
-    orr__text_json_string(&j->text, value);
-}
-
-static void put_bool(struct json *j, const char *name, bool value) {
-    key(j, name);
-    orr__text_add(&j->text, "%s", value ? "true" : "false");
-}
-
-static void put_answer(struct json *j, const char *name, enum orr_answer answer) {
-    if (answer == ORR_ANSWER_UNKNOWN) {
-        put_null(j, name);
-    } else {
-        put_bool(j, name, answer == ORR_ANSWER_YES);
-    }
-}
 
 /* ------------------------------------------------------------------------------------------------
  * Head */
@@ -228,6 +130,7 @@ static void put_device(struct json *j, const struct orr_analysis *a,
     j->text.failed = j->text.failed || why.failed;
     put_string(j, "why", why.data ? why.data : "");
     orr__text_free(&why);
+    orr__json_device_strategy(j, a, r->device);
     put_launch(j, a, r);
     put_close(j, "}");
 }
@@ -496,75 +399,6 @@ static void put_path(struct json *j, const struct orr_analysis *a) {
     put_close(j, "}");
 }
 
-/* What the allocator had taken from the device: unknown without its counter. */
-static void put_reserved(struct json *j, const struct orr_memory_peak *peak) {
-    if (peak->knows_reserved) {
-        put_count(j, "reserved_bytes", peak->reserved_bytes);
-        put_count(j, "reserved_peak_bytes", peak->reserved_peak_bytes);
-        put_count(j, "fragmentation_bytes", orr_memory_fragmentation(peak));
-    } else {
-        put_null(j, "reserved_bytes");
-        put_null(j, "reserved_peak_bytes");
-        put_null(j, "fragmentation_bytes");
-    }
-}
-
-/* Of each role the bytes at the device's peak, and its own largest. */
-static void put_roles(struct json *j, const struct orr_memory_peak *peak) {
-    put_open(j, "roles", "{");
-    for (int role = 0; role < ORR_ROLE_COUNT; role++) {
-        put_open(j, orr_role_text((enum orr_role)role), "{");
-        put_count(j, "bytes", peak->role_bytes[role]);
-        put_count(j, "peak_bytes", peak->role_peak_bytes[role]);
-        put_close(j, "}");
-    }
-    put_close(j, "}");
-}
-
-/* The lines that had most at the peak; `line_count` says how many there are in all. */
-static void put_lines(struct json *j, const struct orr_memory_peak *peak) {
-    put_count(j, "line_count", peak->line_total);
-    put_open(j, "lines", "[");
-    for (unsigned i = 0; i < peak->line_count; i++) {
-        put_open(j, NULL, "{");
-        put_string(j, "site", peak->lines[i].site);
-        put_string(j, "role", orr_role_text(peak->lines[i].role));
-        put_count(j, "count", peak->lines[i].count);
-        put_count(j, "bytes", peak->lines[i].bytes);
-        put_close(j, "}");
-    }
-    put_close(j, "]");
-}
-
-static void put_memory(struct json *j, const struct orr_analysis *a) {
-    put_open(j, "memory", "[");
-    for (size_t d = 0; d < a->peaks.count; d++) {
-        const struct orr_memory_peak *peak = &a->peaks.items[d];
-        line(j);
-        put_open(j, NULL, "{");
-        put_count(j, "device", peak->device);
-        put_count(j, "peak_bytes", peak->peak_bytes);
-        put_count(j, "capacity_bytes", peak->capacity_bytes);
-        put_count(j, "requested_peak_bytes", peak->buffer_peak_bytes);
-        put_count(j, "allocations", peak->allocations);
-        put_count(j, "live_at_end_bytes", peak->live_at_end);
-        put_reserved(j, peak);
-        put_roles(j, peak);
-        put_lines(j, peak);
-        put_open(j, "top", "[");
-        for (unsigned i = 0; i < peak->top_count; i++) {
-            put_open(j, NULL, "{");
-            put_string(j, "label", peak->top[i].label);
-            put_count(j, "count", peak->top[i].count);
-            put_count(j, "bytes", peak->top[i].bytes);
-            put_close(j, "}");
-        }
-        put_close(j, "]");
-        put_close(j, "}");
-    }
-    put_close(j, "]");
-}
-
 static void put_id_or_null(struct json *j, const char *name, uint64_t id) {
     if (id > 0) {
         put_count(j, name, id);
@@ -736,8 +570,10 @@ enum orr_status orr_report_json(const struct orr_analysis *analysis, char **out_
     put_phases(&j, analysis);
     put_roofline(&j, analysis);
     put_collectives(&j, analysis);
+    orr__json_communication(&j, analysis);
+    orr__json_pipelines(&j, analysis);
     put_path(&j, analysis);
-    put_memory(&j, analysis);
+    orr__json_memory(&j, analysis);
     put_findings(&j, analysis);
     put_exact(&j, analysis);
     put_close(&j, "}");

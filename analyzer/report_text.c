@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyzer/report_memory.h"
+#include "analyzer/report_strategy.h"
 #include "analyzer/report_why.h"
 #include "analyzer/table.h"
 #include "analyzer/text.h"
@@ -669,6 +670,14 @@ static void add_path(struct report *r) {
     }
 }
 
+static void add_communication(struct report *r) {
+    orr__report_communication(r->a, &r->text);
+}
+
+static void add_pipelines(struct report *r) {
+    orr__report_pipelines(r->a, &r->text);
+}
+
 static void add_memory(struct report *r) {
     orr__report_memory(r->a, &r->text);
 }
@@ -702,9 +711,10 @@ enum orr_status orr_report_text(const struct orr_analysis *analysis, char **out_
                                 size_t *out_length) {
     struct report r = {.a = analysis, .text = {.memory = analysis->memory}};
     void (*const sections[])(struct report *) = {
-        add_first_line, add_source,   add_classes,  add_overlap,  add_idle_streams, add_device_rows,
-        add_operators,  add_launches, add_timing,   add_commands, add_phases,       add_collectives,
-        add_path,       add_memory,   add_findings, add_options};
+        add_first_line,  add_source,      add_classes,       add_overlap,   add_idle_streams,
+        add_device_rows, add_operators,   add_launches,      add_timing,    add_commands,
+        add_phases,      add_collectives, add_communication, add_pipelines, add_path,
+        add_memory,      add_findings,    add_options};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         sections[i](&r);
     }

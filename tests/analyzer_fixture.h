@@ -16,10 +16,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "analyzer/analysis.h"
+#include "analyzer/report_json.h"
 #include "analyzer/report_text.h"
 #include "tests/timeline_fixture.h"
 
@@ -112,6 +114,55 @@ static inline void check_parts(const struct orr_analysis *a, uint64_t command, i
     assert_int_equal(p.dep_wait, dep_wait);
     assert_int_equal(p.dispatch, dispatch);
     assert_int_equal(p.device, device);
+}
+
+/* Host memory that counts and fails one request. */
+struct failing {
+    struct orr_memory table;
+    size_t requests, fail_at, live;
+};
+
+static inline void *failing_resize(void *context, void *block, size_t size) {
+    struct failing *failing = context;
+    if (size == 0) {
+        failing->live -= block != NULL;
+        free(block);
+        return NULL;
+    }
+    if (++failing->requests == failing->fail_at) {
+        return NULL;
+    }
+    failing->live += block == NULL;
+    return realloc(block, size);
+}
+
+/* Analyses and reports with the 1st, 2nd, ... request for memory failing, until all are met;
+ * asserts that nothing leaks. */
+static inline void fail_each_allocation(struct fixture *f) {
+    enum orr_status status = ORR_NO_MEMORY;
+    size_t fail_at = 0;
+    while (status != ORR_OK) {
+        struct failing failing = {.table = {failing_resize, NULL}, .fail_at = ++fail_at};
+        failing.table.context = &failing;
+        struct orr_analysis_options options = orr_analysis_options_default();
+        struct orr_analysis *a = NULL;
+        struct orr_error error = {0};
+        char *text = NULL, *json = NULL;
+        size_t length;
+        status = orr_analyze(fixture_timeline(f), &options, &failing.table, &a, &error);
+        if (status == ORR_OK) {
+            status = orr_report_text(a, &text, &length);
+        }
+        if (status == ORR_OK) {
+            status = orr_report_json(a, &json, &length);
+        }
+        assert_true(status == ORR_OK || status == ORR_NO_MEMORY);
+        orr_memory_free(&failing.table, text);
+        orr_memory_free(&failing.table, json);
+        orr_analysis_destroy(&a);
+        assert_int_equal(failing.live, 0);
+    }
+    assert_true(fail_at > 50);
 }
 
 #endif

@@ -1,7 +1,5 @@
 /* What the analyzer says about memory, on timelines built by hand: peaks by role, the live set by
  * line, what was reserved, devices that say the same. */
-#include <stdlib.h>
-
 #include "analyzer/device_groups.h"
 #include "analyzer/report_json.h"
 #include "tests/analyzer_fixture.h"
@@ -259,50 +257,12 @@ static void the_text_folds_equal_devices_and_the_json_has_them_all(void **state)
 /* ------------------------------------------------------------------------------------------------
  * Memory of the host that fails */
 
-struct failing {
-    struct orr_memory table;
-    size_t requests, fail_at, live;
-};
-
-static void *failing_resize(void *context, void *block, size_t size) {
-    struct failing *failing = context;
-    if (size == 0) {
-        failing->live -= block != NULL;
-        free(block);
-        return NULL;
-    }
-    if (++failing->requests == failing->fail_at) {
-        return NULL;
-    }
-    failing->live += block == NULL;
-    return realloc(block, size);
-}
-
 static void a_failed_allocation_leaks_nothing(void **state) {
     (void)state;
     struct fixture f;
     start(&f);
     add_two_equal_devices(&f);
-    enum orr_status status = ORR_NO_MEMORY;
-    size_t fail_at = 0;
-    while (status != ORR_OK) {
-        struct failing failing = {.table = {failing_resize, NULL}, .fail_at = ++fail_at};
-        failing.table.context = &failing;
-        struct orr_analysis_options options = orr_analysis_options_default();
-        struct orr_analysis *a = NULL;
-        struct orr_error error = {0};
-        char *text = NULL;
-        size_t length;
-        status = orr_analyze(fixture_timeline(&f), &options, &failing.table, &a, &error);
-        if (status == ORR_OK) {
-            status = orr_report_text(a, &text, &length);
-        }
-        assert_true(status == ORR_OK || status == ORR_NO_MEMORY);
-        orr_memory_free(&failing.table, text);
-        orr_analysis_destroy(&a);
-        assert_int_equal(failing.live, 0);
-    }
-    assert_true(fail_at > 50);
+    fail_each_allocation(&f);
     fixture_free(&f);
 }
 

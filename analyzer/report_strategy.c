@@ -1,0 +1,151 @@
+#include "analyzer/report_strategy.h"
+
+#include "analyzer/device_groups.h"
+#include "analyzer/table.h"
+#include "analyzer/times.h"
+
+enum { COMMUNICATION_ROWS = 16, STAGE_ROWS = 24 };
+
+static void more_rows(struct orr_text *text, size_t all, size_t shown) {
+    if (all > shown) {
+        orr__text_add(text, "  (%zu more: --json lists all)\n", all - shown);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Communication by axis and kind */
+
+static void add_communication_row(struct orr_table *table,
+                                  const struct orr_communication_row *row) {
+    char axis[ORR_TABLE_CELL_MAX + 1], kind[ORR_TABLE_CELL_MAX + 1], bytes[ORR_NUMBER_TEXT_MAX];
+    char time[ORR_NUMBER_TEXT_MAX], exposed[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX];
+    char waiting[ORR_NUMBER_TEXT_MAX], overlapped[ORR_NUMBER_TEXT_MAX];
+    const struct orr_communication_sums *sums = &row->sums;
+    orr__table_row(table, "%s|%s|%llu|%s|%s|%s|%s|%s|%s",
+                   row->axis[0] ? orr__table_clean(row->axis, axis) : "-",
+                   orr__table_clean(row->kind, kind), (unsigned long long)row->count,
+                   orr__amount_text(row->bytes, "B", bytes), orr__time_text(sums->time_ns, time),
+                   orr__time_text(sums->exposed_ns, exposed),
+                   orr__percent_text(sums->exposed_ns, sums->time_ns, share),
+                   orr__time_text(sums->waiting_ns, waiting),
+                   orr__time_text(sums->time_ns - sums->exposed_ns, overlapped));
+}
+
+void orr__report_communication(const struct orr_analysis *a, struct orr_text *text) {
+    const struct orr_communication *c = &a->communication;
+    if (c->row_count == 0) {
+        return;
+    }
+    orr__text_add(text, "\ncommunication by mesh axis (device time, summed; exposed: the device "
+                        "computes nothing meanwhile; waiting: of that, until the last member "
+                        "came)\n");
+    struct orr_table table;
+    orr__table_begin(&table, a->memory,
+                     "axis|kind|>count|>bytes|>time|>exposed|>share|>waiting|>overlapped");
+    for (size_t i = 0; i < c->row_count && i < COMMUNICATION_ROWS; i++) {
+        add_communication_row(&table, &c->rows[i]);
+    }
+    orr__table_end(&table, text);
+    more_rows(text, c->row_count, COMMUNICATION_ROWS);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Pipelines */
+
+static int64_t span_of(const struct orr_analysis *a, const struct orr_stage *stage) {
+    const struct orr_pipeline *pipeline = &a->pipelines.items[stage->pipeline];
+    return pipeline->end_ns - pipeline->begin_ns;
+}
+
+static int compare_times(const int64_t *x, const int64_t *y, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (x[i] != y[i]) {
+            return x[i] < y[i] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+/* Stages that say the same, in whatever pipeline; devices that are none come last. */
+static int compare_stages(const void *context, uint32_t a, uint32_t b) {
+    const struct orr_analysis *analysis = context;
+    const struct orr_stage *x = &analysis->pipelines.stages[a];
+    const struct orr_stage *y = &analysis->pipelines.stages[b];
+    bool none_x = x->pipeline == ORR_EVENTS_NONE, none_y = y->pipeline == ORR_EVENTS_NONE;
+    if (none_x || none_y) {
+        return (int)none_x - (int)none_y;
+    }
+    const int64_t left[] = {span_of(analysis, x), x->warm_up_ns, x->steady_ns, x->drain_ns};
+    const int64_t right[] = {span_of(analysis, y), y->warm_up_ns, y->steady_ns, y->drain_ns};
+    return compare_times(left, right, sizeof left / sizeof *left);
+}
+
+static void add_stage_row(struct orr_table *table, const struct orr_analysis *a,
+                          const struct orr_stage *stage, const char *devices) {
+    int64_t span = span_of(a, stage), bubble = orr_stage_bubble(stage);
+    char time[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX], warm_up[ORR_NUMBER_TEXT_MAX];
+    char steady[ORR_NUMBER_TEXT_MAX], drain[ORR_NUMBER_TEXT_MAX], whole[ORR_NUMBER_TEXT_MAX];
+    orr__table_row(table, "%s|%s|%s|%s|%s|%s|%s", devices, orr__time_text(span, whole),
+                   orr__time_text(bubble, time), orr__percent_text(bubble, span, share),
+                   orr__time_text(stage->warm_up_ns, warm_up),
+                   orr__time_text(stage->steady_ns, steady),
+                   orr__time_text(stage->drain_ns, drain));
+}
+
+static void add_stages(const struct orr_analysis *a, struct orr_text *text,
+                       const struct orr_device_groups *groups, const uint32_t *ids) {
+    struct orr_table table;
+    size_t rows = 0;
+    orr__table_begin(&table, a->memory, ">device|>span|>bubble|>share|>warm-up|>steady|>drain");
+    for (size_t g = 0; g < groups->count; g++) {
+        const struct orr_stage *stage = &a->pipelines.stages[groups->members[groups->first[g]]];
+        char devices[ORR_DEVICE_GROUP_TEXT_MAX];
+        if (stage->pipeline != ORR_EVENTS_NONE && ++rows <= STAGE_ROWS) {
+            add_stage_row(&table, a, stage, orr__device_group_text(groups, g, ids, devices));
+        }
+    }
+    orr__table_end(&table, text);
+    more_rows(text, rows, STAGE_ROWS);
+}
+
+/* "pipeline bubble 1.20 ms of 4.40 ms x stage = 27.27 %" */
+static void add_all_pipelines(const struct orr_analysis *a, struct orr_text *text) {
+    int64_t bubble = 0, whole = 0;
+    char time[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX], all[ORR_NUMBER_TEXT_MAX];
+    uint64_t stages = 0;
+    for (size_t i = 0; i < a->pipelines.count; i++) {
+        const struct orr_pipeline *pipeline = &a->pipelines.items[i];
+        bubble = orr__add_ns(bubble, pipeline->bubble_ns);
+        stages += pipeline->stages;
+        for (uint32_t s = 0; s < pipeline->stages; s++) {
+            whole = orr__add_ns(whole, pipeline->end_ns - pipeline->begin_ns);
+        }
+    }
+    orr__text_add(text,
+                  "  %zu pipeline%s of %llu stages in all: bubble %s of %s (stages x span) = %s\n",
+                  a->pipelines.count, a->pipelines.count == 1 ? "" : "s",
+                  (unsigned long long)stages, orr__time_text(bubble, time),
+                  orr__time_text(whole, all), orr__percent_text(bubble, whole, share));
+}
+
+void orr__report_pipelines(const struct orr_analysis *a, struct orr_text *text) {
+    if (a->pipelines.count == 0) {
+        return;
+    }
+    size_t devices = a->pipelines.device_count;
+    uint32_t *ids = orr_memory_alloc(a->memory, devices * sizeof *ids);
+    struct orr_device_groups groups = {0};
+    for (size_t d = 0; ids && d < devices; d++) {
+        ids[d] = a->events.devices[d].id;
+    }
+    if (ids && orr__device_groups_make(a->memory, devices, compare_stages, a, &groups) == ORR_OK) {
+        orr__text_add(text, "\npipeline bubbles (what stages idle because they wait for another "
+                            "one; span: first to last computation of the pipeline)\n");
+        add_stages(a, text, &groups, ids);
+        add_all_pipelines(a, text);
+    } else {
+        text->failed = true;
+    }
+    orr__device_groups_free(a->memory, &groups);
+    orr_memory_free(a->memory, ids);
+}
