@@ -43,6 +43,7 @@
 #include "analyzer/report_text.h"
 #include "runtime/autograd.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/gradient_function.h"
 #include "runtime/loss_scale.h"
 #include "runtime/program.h"
 #include "runtime/record_memory.h"

@@ -36,29 +36,56 @@ static bool follows_any(const struct orr_gradient_tape *tape, struct orr_tensor 
     return false;
 }
 
-/* The tape that will record an operator on these operands, or NULL. */
-static struct orr_gradient_tape *recorder(const struct orr_runtime *runtime,
-                                          struct orr_tensor *const *inputs, int count) {
+/* Is it to see what its host does? */
+static bool listens(const struct orr_gradient_tape *tape) {
+    return tape && !tape->paused && !tape->runtime->hosts[tape->host].pauses;
+}
+
+struct orr_gradient_tape *orr__tape_listening(const struct orr_runtime *runtime) {
     struct orr_gradient_tape *tape = tape_of_host(runtime);
-    return tape && !tape->paused && follows_any(tape, inputs, count) ? tape : NULL;
+    return listens(tape) ? tape : NULL;
+}
+
+bool orr__tape_reads(const struct orr_gradient_tape *tape, uint32_t variable) {
+    for (size_t i = 0; i < tape->node_count; i++) {
+        const struct orr__node *node = &tape->nodes[i];
+        for (int k = 0; k < node->input_count; k++) {
+            if (node->traced[k].tracked && node->traced[k].variable == variable) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+struct orr_gradient_tape *orr__tape_recorder(const struct orr_runtime *runtime,
+                                             struct orr_tensor *const *inputs, int count) {
+    struct orr_gradient_tape *tape = orr__tape_listening(runtime);
+    return tape && follows_any(tape, inputs, count) ? tape : NULL;
+}
+
+enum orr_status orr__tape_reserve_node(struct orr_gradient_tape *tape, int outputs, int tensors) {
+    struct orr_runtime *runtime = tape->runtime;
+    orr_memory_free(runtime->memory, tape->spare);
+    tape->spare = orr_memory_alloc(runtime->memory, (size_t)tensors * sizeof *tape->spare);
+    if (!tape->spare ||
+        orr_memory_grow(runtime->memory, &tape->nodes, &tape->node_capacity, tape->node_count + 1,
+                        sizeof *tape->nodes, NODES_MAX) != ORR_OK ||
+        orr__variables_reserve(&tape->variables, runtime->memory, (uint32_t)outputs) != ORR_OK) {
+        return orr__runtime_no_memory(runtime);
+    }
+    return ORR_OK;
 }
 
 enum orr_status orr__tape_reserve(struct orr_runtime *runtime, struct orr_tensor *const *inputs,
                                   int input_count) {
-    struct orr_gradient_tape *tape = recorder(runtime, inputs, input_count);
+    struct orr_gradient_tape *tape = orr__tape_recorder(runtime, inputs, input_count);
     if (!tape) {
         return ORR_OK;
     }
-    orr_memory_free(runtime->memory, tape->spare);
-    tape->spare = orr_memory_alloc(runtime->memory,
-                                   (size_t)(input_count + ORR_OUTPUTS_MAX) * sizeof *tape->spare);
-    if (!tape->spare ||
-        orr_memory_grow(runtime->memory, &tape->nodes, &tape->node_capacity, tape->node_count + 1,
-                        sizeof *tape->nodes, NODES_MAX) != ORR_OK ||
-        orr__variables_reserve(&tape->variables, runtime->memory, ORR_OUTPUTS_MAX) != ORR_OK) {
-        return orr__runtime_no_memory(runtime);
-    }
-    return ORR_OK;
+    return tape->probe
+               ? orr__probe_reserve(tape->probe, input_count)
+               : orr__tape_reserve_node(tape, ORR_OUTPUTS_MAX, input_count + ORR_OUTPUTS_MAX);
 }
 
 /* Values that gradients of operands need: of those that are followed, unless `wanted` says which.
@@ -73,14 +100,43 @@ static uint32_t kept_values(const struct orr__node *node, const bool *wanted) {
 }
 
 static void trace(const struct orr_gradient_tape *tape, struct orr__traced *traced,
-                  struct orr_tensor *tensor, bool keep) {
+                  const struct orr_tensor *tensor) {
     const struct orr__variable *variable = orr__variables_find(&tape->variables, tensor);
     *traced = (struct orr__traced){.tracked = variable != NULL,
                                    .leaf = variable && variable->leaf,
                                    .variable = variable ? variable->number : 0,
-                                   .kept = keep ? orr_tensor_retain(tensor) : NULL,
                                    .info = tensor->info,
                                    .layout = tensor->layout};
+}
+
+struct orr__node *orr__tape_add_node(struct orr_gradient_tape *tape,
+                                     struct orr_tensor *const *inputs, int input_count,
+                                     struct orr_tensor *const *outputs, int output_count,
+                                     bool leaf) {
+    assert(tape->spare && tape->node_count < tape->node_capacity);
+    struct orr__node *node = &tape->nodes[tape->node_count++];
+    *node = (struct orr__node){
+        .input_count = input_count, .output_count = output_count, .traced = tape->spare};
+    tape->spare = NULL;
+    for (int i = 0; i < input_count; i++) {
+        trace(tape, &node->traced[i], inputs[i]);
+    }
+    for (int i = 0; i < output_count; i++) {
+        if (orr_dtype_is_float(outputs[i]->info.dtype)) {
+            (void)orr__variables_add(&tape->variables, outputs[i], leaf);
+        }
+        trace(tape, &node->traced[input_count + i], outputs[i]);
+    }
+    return node;
+}
+
+void orr__node_keep(const struct orr_gradient_tape *tape, struct orr__node *node, int index,
+                    struct orr_tensor *tensor) {
+    if (index >= node->input_count + node->output_count) {
+        trace(tape, &node->traced[index], tensor);
+    }
+    assert(!node->traced[index].kept);
+    node->traced[index].kept = orr_tensor_retain(tensor);
 }
 
 static const struct orr__storage *base_of(const struct orr__storage *storage) {
@@ -88,11 +144,12 @@ static const struct orr__storage *base_of(const struct orr__storage *storage) {
 }
 
 /* Has the result the memory of a watched operand? */
-static bool aliases_leaf(const struct orr__stage *stage, const struct orr__node *node) {
+static bool aliases_leaf(const struct orr_gradient_tape *tape, const struct orr__stage *stage) {
     const struct orr_tensor *from = stage->inputs[0], *to = stage->outputs[0];
+    const struct orr__variable *variable = orr__variables_find(&tape->variables, from);
     bool aliases = stage->op ? stage->op->class == ORR_OPERATOR_ALIAS
                              : to->storage && base_of(to->storage) == base_of(from->storage);
-    return aliases && node->traced[0].leaf;
+    return aliases && variable && variable->leaf;
 }
 
 static bool makes_floats(const struct orr__stage *stage, int outputs) {
@@ -105,39 +162,36 @@ static bool makes_floats(const struct orr__stage *stage, int outputs) {
 }
 
 void orr__tape_record(struct orr_runtime *runtime, const struct orr__stage *stage) {
-    struct orr_gradient_tape *tape = recorder(runtime, stage->inputs, stage->input_count);
+    struct orr_gradient_tape *tape = orr__tape_recorder(runtime, stage->inputs, stage->input_count);
     int outputs = stage->op ? stage->op->outputs : 1;
     if (!tape || !makes_floats(stage, outputs)) {
         return;
     }
-    assert(tape->spare && tape->node_count < tape->node_capacity);
-    struct orr__node *node = &tape->nodes[tape->node_count++];
-    *node = (struct orr__node){.op = stage->op,
-                               .rule = stage->op ? orr__rule_of(stage->op) : NULL,
-                               .attributes = stage->attributes,
-                               .shift = stage->shift,
-                               .input_count = stage->input_count,
-                               .output_count = outputs,
-                               .traced = tape->spare};
-    tape->spare = NULL;
-    for (int i = 0; i < node->input_count; i++) {
-        node->traced[i].tracked = follows(tape, stage->inputs[i]);
+    if (tape->probe) {
+        orr__probe_note(tape->probe, stage->inputs, stage->input_count);
+        return;
     }
+    struct orr__node *node = orr__tape_add_node(tape, stage->inputs, stage->input_count,
+                                                stage->outputs, outputs, aliases_leaf(tape, stage));
+    node->op = stage->op;
+    node->rule = stage->op ? orr__rule_of(stage->op) : NULL;
+    node->attributes = stage->attributes;
+    node->shift = stage->shift;
     uint32_t keeps = kept_values(node, NULL);
     for (int i = 0; i < node->input_count; i++) {
-        trace(tape, &node->traced[i], stage->inputs[i], keeps >> i & 1u);
+        if (keeps >> i & 1u) {
+            orr__node_keep(tape, node, i, stage->inputs[i]);
+        }
     }
-    bool leaf = aliases_leaf(stage, node);
     for (int i = 0; i < outputs; i++) {
-        (void)orr__variables_add(&tape->variables, stage->outputs[i], leaf);
-        trace(tape, &node->traced[node->input_count + i], stage->outputs[i],
-              keeps / ORR__KEEP_RESULT >> i & 1u);
+        if (keeps / ORR__KEEP_RESULT >> i & 1u) {
+            orr__node_keep(tape, node, node->input_count + i, stage->outputs[i]);
+        }
     }
 }
 
 enum orr_status orr__tape_refuse(struct orr_runtime *runtime, const char *what) {
-    const struct orr_gradient_tape *tape = tape_of_host(runtime);
-    if (!tape || tape->paused) {
+    if (!orr__tape_listening(runtime)) {
         return ORR_OK;
     }
     return orr__runtime_fail(runtime, ORR_INVALID,
@@ -187,6 +241,10 @@ void orr__tape_stop(struct orr_gradient_tape *tape) {
     *at = tape->below;
     tape->below = NULL;
     tape->recording = false;
+    if (tape->probe) {
+        orr__probe_end(tape->probe);
+        tape->probe = NULL;
+    }
     orr_memory_free(tape->runtime->memory, tape->spare);
     tape->spare = NULL;
 }
@@ -222,6 +280,11 @@ void orr_gradient_tape_pause(struct orr_gradient_tape *tape, bool paused) {
     assert(tape->paused >= 0);
 }
 
+void orr_gradient_pause(struct orr_runtime *runtime, uint32_t host, bool paused) {
+    assert(host < runtime->host_count && (paused || runtime->hosts[host].pauses > 0));
+    runtime->hosts[host].pauses += paused ? 1u : UINT32_MAX;
+}
+
 void orr_gradient_tape_persist(struct orr_gradient_tape *tape) {
     tape->persists = true;
 }
@@ -254,16 +317,22 @@ static uint64_t unseen_bytes(struct orr_tensor *tensor, uint64_t count, int64_t 
     return bytes;
 }
 
+static int tensors_of(const struct orr__node *node) {
+    return node->input_count + node->output_count + node->kept_count;
+}
+
 /* Of what one node keeps: watched tensors, or the others. */
 static uint64_t node_bytes(const struct orr__node *node, bool leaves, uint64_t count,
                            int64_t device) {
     uint64_t bytes = 0;
-    for (int i = 0; i < node->input_count + node->output_count; i++) {
+    for (int i = 0; i < tensors_of(node); i++) {
         const struct orr__traced *traced = &node->traced[i];
         if (traced->kept && traced->leaf == leaves) {
             bytes += unseen_bytes(traced->kept, count, device);
         }
-        if (!leaves && node->deferred && node->deferred[i]) {
+    }
+    for (int i = 0; !leaves && node->deferred && i < node->input_count + node->output_count; i++) {
+        if (node->deferred[i]) {
             bytes += unseen_bytes(node->deferred[i], count, device);
         }
     }
@@ -300,13 +369,24 @@ static void drop_kept(struct orr__traced *traced) {
     }
 }
 
-void orr__node_drop(struct orr__node *node) {
-    for (int i = 0; i < node->input_count + node->output_count; i++) {
-        drop_kept(&node->traced[i]);
+static void release_custom(const struct orr_memory *memory, struct orr__node *node, bool ending) {
+    struct orr__custom *custom = node->custom;
+    node->custom = NULL;
+    if (custom && custom->function.release) {
+        custom->function.release(custom->function.context, ending);
     }
+    orr_memory_free(memory, custom);
 }
 
-void orr__node_keep_for(struct orr__node *node, const bool *wanted) {
+void orr__node_drop(struct orr_gradient_tape *tape, struct orr__node *node) {
+    for (int i = 0; i < tensors_of(node); i++) {
+        drop_kept(&node->traced[i]);
+    }
+    release_custom(tape->runtime->memory, node, false);
+}
+
+void orr__node_keep_for(struct orr_gradient_tape *tape, struct orr__node *node,
+                        const bool *wanted) {
     uint32_t keeps = kept_values(node, wanted);
     for (int i = 0; i < node->input_count + node->output_count; i++) {
         uint32_t value = i < node->input_count ? keeps & (ORR__KEEP_RESULT - 1) : keeps >> 16;
@@ -315,11 +395,15 @@ void orr__node_keep_for(struct orr__node *node, const bool *wanted) {
             drop_kept(&node->traced[i]);
         }
     }
+    if (node->custom) { /* which has computed all that it can */
+        orr__node_drop(tape, node);
+    }
 }
 
 static void free_arrays(struct orr_gradient_tape *tape) {
     const struct orr_memory *memory = tape->runtime->memory;
     for (size_t i = 0; i < tape->node_count; i++) {
+        release_custom(memory, &tape->nodes[i], true);
         orr_memory_free(memory, tape->nodes[i].traced);
     }
     orr_memory_free(memory, tape->nodes);
@@ -333,11 +417,15 @@ void orr_gradient_tape_destroy(struct orr_gradient_tape **tape) {
         return;
     }
     *tape = NULL;
+    if (gone->walk.busy) {
+        gone->doomed = true; /* by one of its functions */
+        return;
+    }
     orr__tape_stop(gone);
     orr__walk_close(gone);
     orr__defer_close(gone);
     for (size_t i = 0; i < gone->node_count; i++) {
-        orr__node_drop(&gone->nodes[i]);
+        orr__node_drop(gone, &gone->nodes[i]);
     }
     *(gone->previous ? &gone->previous->next : &gone->runtime->tapes) = gone->next;
     if (gone->next) {

@@ -50,7 +50,7 @@ void orr__defer_node(struct orr__backward *b) {
         node->deferred[i] = b->grads[i] ? orr_tensor_retain(b->grads[i]) : NULL;
     }
     if (!b->tape->persists) {
-        orr__node_keep_for(node, b->wanted);
+        orr__node_keep_for(b->tape, node, b->wanted);
     }
 }
 
@@ -104,7 +104,10 @@ void orr__defer_settle(struct orr_gradient_tape *tape) {
     for (size_t i = 0; i < tape->node_count; i++) {
         const struct orr__node *node = &tape->nodes[i];
         for (int k = 0; is_off(walk, node) && k < node->output_count; k++) {
-            hand_over(tape, node->traced[node->input_count + k].variable);
+            const struct orr__traced *traced = &node->traced[node->input_count + k];
+            if (traced->tracked) {
+                hand_over(tape, traced->variable);
+            }
         }
     }
 }
@@ -131,7 +134,7 @@ void orr__defer_close(struct orr_gradient_tape *tape) {
     for (size_t i = 0; i < tape->node_count; i++) {
         orr__defer_drop_node(tape, &tape->nodes[i]);
         if (tape->used) {
-            orr__node_drop(&tape->nodes[i]);
+            orr__node_drop(tape, &tape->nodes[i]);
         }
     }
     orr__defer_free(tape);

@@ -13,7 +13,7 @@
 #ifndef ORR_RUNTIME_AUTOGRAD_INTERNAL_H
 #define ORR_RUNTIME_AUTOGRAD_INTERNAL_H
 
-#include "runtime/autograd.h"
+#include "runtime/gradient_function.h"
 #include "runtime/tensor_internal.h"
 
 /* --- rules --- */
@@ -86,15 +86,21 @@ struct orr__traced {
 };
 
 struct orr__node {
-    const struct orr_operator *op; /* NULL: a redistribution or shift */
+    const struct orr_operator *op; /* NULL: a redistribution or shift, or the user's function */
     const struct orr__rule *rule;  /* NULL: no gradient, or no operator */
     struct orr__shift shift;
+    struct orr__custom *custom; /* a function of the user's; NULL: none, or released */
     struct orr_attributes attributes;
-    int input_count, output_count;
-    struct orr__traced *traced; /* operands, then results; owned */
+    int input_count, output_count, kept_count;
+    struct orr__traced *traced; /* operands, results, what a function keeps; owned */
     /* What orr_gradient_inputs left to be done: gradients of the results, then those of operands
      * that it had to compute; NULL or one reference each. Owned; NULL: nothing is left. */
     struct orr_tensor **deferred;
+};
+
+struct orr__custom {
+    struct orr_gradient_function function; /* its name is behind this */
+    char name[];
 };
 
 /* A gradient that a step adds; it takes effect with the step's end. */
@@ -115,6 +121,7 @@ enum orr__walk_part {
 
 struct orr__walk {
     bool open;
+    bool busy; /* a call of the tape is on the way: functions of the user's may run inside */
     enum orr__walk_part part;
     uint32_t *asked; /* variables of the seeds, then of what is wanted: a repeated call has these */
     int seed_count, wanted_count;
@@ -148,6 +155,8 @@ struct orr_gradient_tape {
     uint32_t host, depth;                      /* that it was begun by and in */
     int paused;                                /* so many times */
     bool recording, persists, used;
+    bool doomed;                  /* destroyed while it was busy */
+    struct orr_checkpoint *probe; /* instead of recording, what is read is noted; NULL: records */
     struct orr__node *nodes;
     size_t node_count, node_capacity;
     struct orr__variables variables;
@@ -156,12 +165,38 @@ struct orr_gradient_tape {
     struct orr__deferral deferral;
 };
 
+/* The tape that takes what the current host does to these tensors, which it follows; or NULL. */
+struct orr_gradient_tape *orr__tape_recorder(const struct orr_runtime *runtime,
+                                             struct orr_tensor *const *inputs, int count);
+/* The current host's tape that listens to it, whatever it follows; or NULL. */
+struct orr_gradient_tape *orr__tape_listening(const struct orr_runtime *runtime);
+/* Does any node read the variable? */
+bool orr__tape_reads(const struct orr_gradient_tape *tape, uint32_t variable);
+/* Room for a node with as many results, and as many operands, results and kept tensors. */
+enum orr_status orr__tape_reserve_node(struct orr_gradient_tape *tape, int outputs,
+                                       int tensors) ORR_MUST_CHECK;
+/* Adds a node, for which there is room, that keeps nothing yet; results of floats are followed.
+ * `leaf`: they have the memory of watched tensors. */
+struct orr__node *orr__tape_add_node(struct orr_gradient_tape *tape,
+                                     struct orr_tensor *const *inputs, int input_count,
+                                     struct orr_tensor *const *outputs, int output_count,
+                                     bool leaf);
+/* Makes the node's operand, result or further tensor `index` keep a tensor. */
+void orr__node_keep(const struct orr_gradient_tape *tape, struct orr__node *node, int index,
+                    struct orr_tensor *tensor);
+
+/* checkpoint.c: room to note that operands are read; noting them, of which there is room; the tape
+ * does not record any more. */
+enum orr_status orr__probe_reserve(struct orr_checkpoint *probe, int count) ORR_MUST_CHECK;
+void orr__probe_note(struct orr_checkpoint *probe, struct orr_tensor *const *inputs, int count);
+void orr__probe_end(struct orr_checkpoint *probe);
+
 /* Ends recording, if it does. */
 void orr__tape_stop(struct orr_gradient_tape *tape);
 /* Lets go of what a node keeps. */
-void orr__node_drop(struct orr__node *node);
+void orr__node_drop(struct orr_gradient_tape *tape, struct orr__node *node);
 /* The same but for values that rules of the operands `wanted` need. */
-void orr__node_keep_for(struct orr__node *node, const bool *wanted);
+void orr__node_keep_for(struct orr_gradient_tape *tape, struct orr__node *node, const bool *wanted);
 /* Ends a walk, finished or not. */
 void orr__walk_close(struct orr_gradient_tape *tape);
 /* The same when the runtime goes, and tensors by themselves. */
@@ -179,6 +214,17 @@ struct orr__backward {
     struct orr_tensor **out; /* of the operands; borrowed: the tape owns results */
     enum orr_status status;  /* of the first failure; nothing is done after it */
 };
+
+/* Gradients by a function of the user's. */
+void orr__custom_apply(struct orr__backward *backward);
+/* Zeros where the gradient of an operand or result of the step belongs. */
+struct orr_tensor *orr__back_zeros(struct orr__backward *backward,
+                                   const struct orr__traced *traced);
+/* Tensors that were made before the host was blocked in this step: true, and `out` has them. Else
+ * there is room for them, unless the status says that there is not. */
+bool orr__back_recall(struct orr__backward *backward, struct orr_tensor **out, int count);
+/* They have been made now; NULL among them is fine. The tape takes them. */
+void orr__back_remember(struct orr__backward *backward, struct orr_tensor *const *made, int count);
 
 /* Applies an operator; its results belong to the tape until the node is done, and are NULL after a
  * failure. `attributes` NULL: the defaults. `layout` as in orr_tensor_apply. Returns the first

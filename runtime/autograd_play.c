@@ -19,7 +19,9 @@ static uint32_t number_of(const struct orr_gradient_tape *tape, const struct orr
 
 static void drop_results(struct orr__walk *walk) {
     for (size_t i = 0; i < walk->result_count; i++) {
-        orr__tensor_release(walk->results[i]);
+        if (walk->results[i]) {
+            orr__tensor_release(walk->results[i]);
+        }
     }
     walk->result_count = walk->result_next = 0;
 }
@@ -77,6 +79,18 @@ static void remember(struct orr__walk *walk, struct orr_tensor *const *results, 
         walk->results[walk->result_count++] = results[i];
     }
     walk->result_next = walk->result_count;
+}
+
+bool orr__back_recall(struct orr__backward *b, struct orr_tensor **out, int count) {
+    if (recall(&b->tape->walk, out, count)) {
+        return true;
+    }
+    (void)reserve_results(b, count);
+    return false;
+}
+
+void orr__back_remember(struct orr__backward *b, struct orr_tensor *const *made, int count) {
+    remember(&b->tape->walk, made, count);
 }
 
 struct orr_tensor *orr__back_apply(struct orr__backward *b, const struct orr_operator *op,
@@ -226,15 +240,16 @@ static enum orr_status end_step(struct orr__backward *b, const struct orr__addit
     return b->status;
 }
 
-/* A tensor filled with a value, where a gradient of `like` belongs. */
+/* A tensor filled with a value, where a gradient of a tensor like this belongs. */
 static struct orr_tensor *filled(struct orr__backward *b, double value,
-                                 const struct orr_tensor *like) {
+                                 const struct orr_operand_info *info,
+                                 const struct orr_layout *tensor) {
     const struct orr_operator *op = orr_operator_find("full");
     struct orr_attributes attributes;
-    struct orr_layout layout = like->layout;
+    struct orr_layout layout = *tensor;
     orr_operator_defaults(op, &attributes);
-    attributes.values[orr_operator_attribute(op, "shape")].shape = like->info.shape;
-    attributes.values[orr_operator_attribute(op, "dtype")].integer = like->info.dtype;
+    attributes.values[orr_operator_attribute(op, "shape")].shape = info->shape;
+    attributes.values[orr_operator_attribute(op, "dtype")].integer = info->dtype;
     attributes.values[orr_operator_attribute(op, "value")].real = value;
     for (int axis = 0; axis < layout.mesh->axis_count; axis++) {
         if (layout.axes[axis].kind == ORR_PARTIAL) {
@@ -242,6 +257,10 @@ static struct orr_tensor *filled(struct orr__backward *b, double value,
         }
     }
     return orr__back_apply(b, op, NULL, 0, &attributes, &layout, NULL);
+}
+
+struct orr_tensor *orr__back_zeros(struct orr__backward *b, const struct orr__traced *traced) {
+    return filled(b, 0, &traced->info, &traced->layout);
 }
 
 static enum orr_status step_seed(struct orr_gradient_tape *tape,
@@ -252,7 +271,9 @@ static enum orr_status step_seed(struct orr_gradient_tape *tape,
     struct orr__traced traced = {.variable = number_of(tape, seed->tensor),
                                  .layout = seed->tensor->layout};
     double value = seed->value == 0 ? 1 : seed->value;
-    struct orr_tensor *grad = seed->gradient ? seed->gradient : filled(&b, value, seed->tensor);
+    struct orr_tensor *grad = seed->gradient
+                                  ? seed->gradient
+                                  : filled(&b, value, &seed->tensor->info, &seed->tensor->layout);
     add_gradient(&b, &traced, grad, additions, &count);
     return end_step(&b, additions, count);
 }
@@ -260,10 +281,12 @@ static enum orr_status step_seed(struct orr_gradient_tape *tape,
 /* Gradients of a node's results, as its rule takes them; false if there are none. */
 static bool take_gradients(struct orr__backward *b) {
     const struct orr__node *node = b->node;
-    bool partial = !node->op || (node->rule && node->rule->kind & ORR__RULE_LINEAR), any = false;
+    bool partial = node->custom ? node->custom->function.raw
+                                : !node->op || (node->rule && node->rule->kind & ORR__RULE_LINEAR);
+    bool any = false;
     for (int i = 0; i < node->output_count; i++) {
         const struct orr__traced *traced = &node->traced[node->input_count + i];
-        struct orr_tensor *grad = b->tape->walk.grads[traced->variable];
+        struct orr_tensor *grad = traced->tracked ? b->tape->walk.grads[traced->variable] : NULL;
         b->grads[i] = grad ? bring(b, grad, &traced->layout, partial) : NULL;
         any = any || grad;
     }
@@ -292,7 +315,7 @@ static bool adds(const struct orr__backward *b, int operand) {
 
 /* The first operand of those whose gradients are computed together, or as many as there are. */
 static int joint_from(const struct orr__node *node) {
-    uint32_t kind = node->rule ? node->rule->kind : 0;
+    uint32_t kind = node->custom ? ORR__RULE_JOINT : node->rule ? node->rule->kind : 0;
     return kind & ORR__RULE_JOINT ? 0 : kind & ORR__RULE_JOINT_REST ? 1 : node->input_count;
 }
 
@@ -320,7 +343,9 @@ static void apply_rule(struct orr__backward *b) {
     if (b->status != ORR_OK || !any) {
         return;
     }
-    if (!b->node->op && b->node->shift.by > 0) {
+    if (b->node->custom) {
+        orr__custom_apply(b);
+    } else if (!b->node->op && b->node->shift.by > 0) {
         b->out[0] = shift_back(b, b->grads[0], &b->node->shift);
     } else if (!b->node->op) {
         b->out[0] = b->grads[0];
@@ -335,15 +360,15 @@ static void apply_rule(struct orr__backward *b) {
 /* The node's part is done: what only it needed can go. */
 static void leave_node(struct orr_gradient_tape *tape, struct orr__node *node) {
     for (int i = 0; i < node->output_count; i++) {
-        uint32_t variable = node->traced[node->input_count + i].variable;
-        if (!tape->walk.kept[variable]) {
-            set_gradient(&tape->walk, variable, NULL);
+        const struct orr__traced *traced = &node->traced[node->input_count + i];
+        if (traced->tracked && !tape->walk.kept[traced->variable]) {
+            set_gradient(&tape->walk, traced->variable, NULL);
         }
     }
     bool left = tape->walk.part == ORR__WALK_INPUTS && node->deferred;
     if (!tape->persists && !left) {
         orr__defer_drop_node(tape, node);
-        orr__node_drop(node);
+        orr__node_drop(tape, node);
     }
 }
 
@@ -408,7 +433,7 @@ static enum orr_status step_wanted(struct orr_gradient_tape *tape,
     int count = 0;
     uint32_t variable = number_of(tape, wanted);
     if (!tape->walk.grads[variable]) {
-        struct orr_tensor *zeros = filled(&b, 0, wanted);
+        struct orr_tensor *zeros = filled(&b, 0, &wanted->info, &wanted->layout);
         additions[count++] = (struct orr__addition){variable, zeros};
     }
     return end_step(&b, additions, count);
@@ -425,7 +450,8 @@ static void mark_needed(struct orr_gradient_tape *tape) {
             any = any || (node->traced[k].tracked && needed[node->traced[k].variable]);
         }
         for (int k = 0; any && k < node->output_count; k++) {
-            needed[node->traced[node->input_count + k].variable] = true;
+            const struct orr__traced *traced = &node->traced[node->input_count + k];
+            needed[traced->variable] |= traced->tracked;
         }
     }
 }
@@ -523,9 +549,13 @@ static enum orr_status walk_on(struct orr_gradient_tape *tape, const struct requ
 /* The same, unseen by a tape that this host records meanwhile: what is begun inside is deeper. */
 static enum orr_status play(struct orr_gradient_tape *tape, const struct request *request) {
     struct orr_runtime *runtime = tape->runtime;
-    uint32_t host = runtime->host;
+    uint32_t host = runtime->host, pauses = runtime->hosts[host].pauses;
     runtime->hosts[host].depth++;
+    runtime->hosts[host].pauses = 0;
+    tape->walk.busy = true;
     enum orr_status status = walk_on(tape, request);
+    tape->walk.busy = false;
+    runtime->hosts[host].pauses = pauses;
     uint32_t depth = --runtime->hosts[host].depth;
     while (status != ORR_BLOCKED && runtime->hosts[host].tape &&
            runtime->hosts[host].tape->depth > depth) {
@@ -637,6 +667,11 @@ static enum orr_status answer(struct orr_gradient_tape *tape, const struct reque
     }
     enum orr_status status = ORR_OK;
     orr_error_clear(&tape->runtime->error);
+    if (tape->walk.busy) {
+        return orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                 "the tape is being played: one of its functions asks for another "
+                                 "gradient of it");
+    }
     if (!tape->walk.open) {
         status = check_call(tape, request);
         if (status != ORR_OK) {
@@ -655,7 +690,18 @@ static enum orr_status answer(struct orr_gradient_tape *tape, const struct reque
     if (status == ORR_OK) {
         status = play(tape, request);
     }
-    return status == ORR_BLOCKED ? status : finish(tape, request, status, out_gradients);
+    if (status == ORR_BLOCKED && !tape->doomed) {
+        return status;
+    }
+    if (status == ORR_BLOCKED) {
+        status = orr__runtime_fail(tape->runtime, ORR_INVALID,
+                                   "one of the tape's functions destroyed it while it was played");
+    }
+    status = finish(tape, request, status, out_gradients);
+    if (tape->doomed) {
+        orr_gradient_tape_destroy(&tape);
+    }
+    return status;
 }
 
 /* --- the calls --- */

@@ -204,6 +204,7 @@ struct orr__host {
     enum orr_role role;             /* of what it allocates */
     struct orr_gradient_tape *tape; /* that records, the last one begun; NULL: none */
     uint32_t depth;                 /* gradients that it plays, one inside the other */
+    uint32_t pauses;                /* of whatever tape records */
 };
 
 struct orr_communicator {
