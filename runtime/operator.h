@@ -75,6 +75,12 @@
  *                  experts, within each of gb x gs groups ([gb, gs]; [] is one)    (experts.c)
  *   moe_combine    y [experts, gb, gs, capacity, h], indices, [weights] -> [b, s, h]: and back
  *   moe_dot        x [b, s, h], y, indices -> [b, s, k]: the gradient of weights
+ *   sdpa_block     q, k, v as sdpa's -> out, lse [b, h, s] f32 (f64 for f64)    causal=false scale=0
+ *                  blocks=1 shift=0; each block of queries sees one block of the keys, which was
+ *                  moved by `shift` blocks: a step of ring attention      (attention_block.c)
+ *   sdpa_merge     out_a, lse_a, out_b, lse_b -> out, lse: of both sets of keys
+ *   sdpa_block_backward    grad, q, k, v, out, lse -> dq, dk, dv    as sdpa_block; out and lse of
+ *                  all keys. These three have no gradient on a tape
  *   moe_load       indices [...] -> [experts] f32    experts; counts, exact up to 2^24
  *
  * What training adds; runtime/autograd.h applies the first group. `grad` is the gradient of the

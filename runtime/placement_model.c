@@ -13,7 +13,10 @@
  *                             others R -> S(2); one of y and weights P, others R -> P
  *     moe_dot                 x and indices S(0), y S(1) -> S(0); S(1), S(2) -> S(1); x S(2), y
  *                             S(4), indices R -> P; one of x and y P, others R -> P
- *     moe_load                S(d) -> P */
+ *     moe_load                S(d) -> P
+ *     sdpa_block, sdpa_block_backward    S(0), S(1) alike; S(2) alike if the blocks divide by the
+ *                             pieces
+ *     sdpa_merge              S(0), S(1), S(2) alike */
 #include <stdio.h>
 
 #include "runtime/placement_internal.h"
@@ -137,6 +140,23 @@ static bool moe_dot_rule(const struct question *q, struct orr_placement *out) {
            one_partial(q, out);
 }
 
+/* --- ring attention: batch, heads, and whole blocks of the sequence --- */
+
+static bool merge_rule(const struct question *q, struct orr_placement *out) {
+    *out = q->given[0];
+    return alike(q, q->count) && q->given[0].dim < 3;
+}
+
+static bool blocks_rule(const struct question *q, struct orr_placement *out) {
+    int64_t blocks = q->attributes->values[orr_operator_attribute(q->op, "blocks")].integer;
+    if (!merge_rule(q, out) || q->given[0].dim != 2 || blocks % q->parts == 0) {
+        return merge_rule(q, out);
+    }
+    snprintf(q->why, PLACEMENT_WHY_MAX, "%lld blocks don't divide into %lld pieces",
+             (long long)blocks, (long long)q->parts);
+    return false;
+}
+
 static bool counts_rule(const struct question *q, struct orr_placement *out) {
     *out = P;
     return q->given[0].kind == ORR_SHARD;
@@ -160,6 +180,10 @@ static const struct {
      "R; y S(1) with the others S(0), or S(2) with S(1), whole groups a piece; x S(2) with y S(4) "
      "and indices R; x or y P"},
     {"moe_load", counts_rule, "R or S(d)"},
+    {"sdpa_block", blocks_rule, "R; all S(0), all S(1), or all S(2) with whole blocks a piece"},
+    {"sdpa_block_backward", blocks_rule,
+     "R; all S(0), all S(1), or all S(2) with whole blocks a piece"},
+    {"sdpa_merge", merge_rule, "R; all S(0), all S(1) or all S(2)"},
     {"dropout_mask_backward", elements_rule, "R; S(d) alike; grad P with mask R"},
 };
 

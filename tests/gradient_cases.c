@@ -255,6 +255,7 @@ static const struct gradient_case cases[] = {
 const struct gradient_case *const gradient_tables[] = {cases, gradient_cases_image,
                                                        gradient_cases_model, NULL};
 
+#define RING     "its gradient is sdpa_block_backward, under a custom gradient"
 #define SOURCE   "it has no operand"
 #define BACKWARD "it is a part of a gradient, and there are no second derivatives"
 #define UPDATE   "an optimizer's step is not differentiated"
@@ -271,6 +272,9 @@ const struct without_gradient without_gradient[] = {
     {"scatter_last", BACKWARD},
     {"dropout_mask_backward", BACKWARD},
     {"moe_dot", BACKWARD},
+    {"sdpa_block", RING},
+    {"sdpa_merge", RING},
+    {"sdpa_block_backward", BACKWARD},
     {"moe_load", "its result is a count"},
     {"relu_backward", BACKWARD},
     {"gelu_backward", BACKWARD},

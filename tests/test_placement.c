@@ -13,7 +13,7 @@
 #include "sim/sim.h"
 #include "tests/support.h"
 
-enum { INPUTS_MAX = 5, SETTINGS_MAX = 3, VALUES_MAX = 4096, PLACEMENTS_MAX = ORR_RANK_MAX + 2 };
+enum { INPUTS_MAX = 6, SETTINGS_MAX = 3, VALUES_MAX = 4096, PLACEMENTS_MAX = ORR_RANK_MAX + 2 };
 
 struct setting {
     const char *name; /* NULL ends */
@@ -116,6 +116,15 @@ static const struct example examples[] = {
     {"moe_combine", {F32(5, 3, 6, 2, 2, 4), I64(3, 6, 4, 2), F32(3, 6, 4, 2)}, {{0}}},
     {"moe_combine", {F32(5, 4, 2, 3, 2, 2), I64(3, 4, 6, 2)}, {{0}}},
     {"moe_dot", {F32(3, 6, 4, 4), F32(5, 3, 6, 2, 2, 4), I64(3, 6, 4, 2)}, {{0}}},
+    {"sdpa_block",
+     {F32(4, 2, 4, 6, 2), F32(4, 2, 2, 6, 2), F32(4, 2, 2, 6, 3)},
+     {INT("causal", 1), INT("blocks", 6), INT("shift", 2)}},
+    {"sdpa_block",
+     {F32(4, 2, 2, 6, 2), F32(4, 2, 2, 12, 2), F32(4, 2, 2, 12, 3)},
+     {INT("blocks", 2), INT("shift", 1)}},
+    {"sdpa_merge",
+     {F32(4, 2, 3, 4, 2), F32(3, 2, 3, 4), F32(4, 2, 3, 4, 2), F32(3, 2, 3, 4)},
+     {{0}}},
     {"moe_load", {I64(2, 5, 4)}, {INT("experts", 3)}},
     {"dropout_mask", {F32(3, 4, 5, 2)}, {INT("seed", 7)}},
     {"cast", {F32(2, 4, 6)}, {INT("dtype", ORR_DTYPE_F64)}},
@@ -427,6 +436,24 @@ static void placements_that_are_legal_are_accepted(void **state) {
         {{"moe_combine", {F32(5, 3, 2, 2, 2, 4), I64(3, 4, 2, 2), F32(3, 4, 2, 2)}, {{0}}},
          {3, 2, 2}},
         {{"moe_dot", {F32(3, 4, 2, 4), F32(5, 3, 2, 2, 2, 4), I64(3, 4, 2, 2)}, {{0}}}, {3, 5, 0}},
+        {{"sdpa_block",
+          {F32(4, 2, 4, 4, 2), F32(4, 2, 2, 4, 2), F32(4, 2, 2, 4, 3)},
+          {INT("causal", 1), INT("blocks", 4), INT("shift", 1)}},
+         {3, 3, 3}},
+        {{"sdpa_block_backward",
+          {F32(4, 2, 4, 4, 3), F32(4, 2, 4, 4, 2), F32(4, 2, 2, 4, 2), F32(4, 2, 2, 4, 3),
+           F32(4, 2, 4, 4, 3), F32(3, 2, 4, 4)},
+          {INT("causal", 1), INT("blocks", 2), INT("shift", 1)}},
+         {3, 3, 3, 3, 3, 3}},
+        {{"sdpa_block_backward",
+          {F32(4, 2, 4, 4, 3), F32(4, 2, 4, 4, 2), F32(4, 2, 2, 4, 2), F32(4, 2, 2, 4, 3),
+           F32(4, 2, 4, 4, 3), F32(3, 2, 4, 4)},
+          {INT("blocks", 2)}},
+         {2, 2, 2, 2, 2, 2}},
+        {{"sdpa_merge",
+          {F32(4, 2, 3, 4, 2), F32(3, 2, 3, 4), F32(4, 2, 3, 4, 2), F32(3, 2, 3, 4)},
+          {{0}}},
+         {3, 3, 3, 3}},
         {{"topk", {F32(2, 4, 6)}, {INT("k", 2)}}, {1}},
         {{"dropout_mask", {F32(2, 4, 6)}, {INT("seed", 7)}}, {2}},
         {{"matmul", {F32(4, 2, 4, 3, 6), F32(4, 2, 1, 6, 5)}, {{0}}}, {1, 1}},

@@ -52,8 +52,8 @@ orr__attention_forward(const struct orr_operator *op, const struct orr__attentio
                        const struct orr_tensor_view *lse, const struct orr_memory *memory,
                        struct orr_error *error) ORR_MUST_CHECK;
 
-/* `inputs` are grad, q, k, v, out; `outputs` dq, dk, dv. With `lse`, that of all keys, probabilities
- * are exp(score - lse); with NULL the keys here are all there are. */
+/* `inputs` are grad, q, k, v, out; `outputs` dq, dk, dv. With `lse`, that of all keys,
+ * probabilities are exp(score - lse); with NULL the keys here are all there are. */
 enum orr_status
 orr__attention_backward(const struct orr_operator *op, const struct orr__attention *shape,
                         const struct orr_tensor_view *inputs, const struct orr_tensor_view *lse,

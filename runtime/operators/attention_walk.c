@@ -1,5 +1,5 @@
-/* The walk over heads, blocks and queries, forward and backward. Key heads are the outer loop: their
- * keys and values are converted once for all query heads that read them. */
+/* The walk over heads, blocks and queries, forward and backward. Key heads are the outer loop:
+ * their keys and values are converted once for all query heads that read them. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

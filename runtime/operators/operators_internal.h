@@ -65,6 +65,9 @@
     X(moe_combine)                                                                                 \
     X(moe_dot)                                                                                     \
     X(moe_load)                                                                                    \
+    X(sdpa_block)                                                                                  \
+    X(sdpa_merge)                                                                                  \
+    X(sdpa_block_backward)                                                                         \
     X(relu_backward)                                                                               \
     X(gelu_backward)                                                                               \
     X(silu_backward)                                                                               \
