@@ -187,7 +187,12 @@ function training.scaler(options)
             grads[name] = bad == 0 and grad * (1 / self.scale) or nil
             grad:free()
         end
-        if bad > 0 then
+        return self:update(bad == 0)
+    end
+
+    -- Adapts the scale after a step whose gradients were finite or not; returns that.
+    function self.update(_, finite)
+        if not finite then
             self.scale, self.good, self.skipped = self.scale * o.backoff, 0, self.skipped + 1
         else
             self.good = self.good + 1
@@ -195,7 +200,7 @@ function training.scaler(options)
                 self.scale, self.good = self.scale * o.growth, 0
             end
         end
-        return bad == 0
+        return finite
     end
     return self
 end

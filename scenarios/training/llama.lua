@@ -1,0 +1,72 @@
+-- Trains a decoder under a plan of parallelism: a tiny one with numbers, or one of published size
+-- --timing-only, and says how long a step takes, what it costs in memory and in traffic.
+--
+--     orrery run scenarios/training/llama.lua dp=2 tp=2 pp=2 --devices 'sim:h100*8'
+--     orrery run scenarios/training/llama.lua model=405b tp=8 pp=16 dp=8 zero=1 recompute=full \
+--         --devices 'sim:dgx-h100*128' --timing-only
+--
+-- Models are those of the module `configurations`; the plan's arguments are explained in the module
+-- `parallel`. Every device has a dispatch host of its own, as every rank of a training job has.
+--
+-- devices: sim:dgx-h100
+-- runner: per-device
+-- test: dp=2 tp=2 pp=2 sequence=true zero=1
+-- test: model=tiny_moe dp=2 ep=2 tp=2 microbatches=2
+-- test: model=8b tp=8 steps=1 --timing-only
+
+local configurations = require "configurations"
+local parallel = require "parallel"
+local texts = require "texts"
+local trainer = require "trainer"
+
+local p = orrery.args{
+    model = "tiny", tokens = 0, -- 0: as the model says
+    dp = 1, ep = 1, cp = 1, tp = 1, pp = 1, sequence = true, context = "ring", zero = 0,
+    recompute = "none", schedule = "1f1b", chunks = 1,
+    microbatches = 0, -- 0: as many as the pipeline has ranks
+    sequences = 1,    -- of a microbatch on one data rank
+    steps = 2, lr = 1e-3,
+}
+
+local config = configurations.get(p.model, { tokens = p.tokens > 0 and p.tokens or nil })
+local plan = parallel.plan{
+    dp = p.dp, ep = p.ep, cp = p.cp, tp = p.tp, pp = p.pp, sequence = p.sequence,
+    context = p.context, zero = p.zero, recompute = p.recompute, schedule = p.schedule,
+    chunks = p.chunks, microbatches = p.microbatches > 0 and p.microbatches or p.pp,
+}
+local batch = p.sequences * plan.dp * plan.ep * plan.microbatches
+local devices = plan.stage_size * plan.pp
+
+local run = trainer.new{ plan = plan, config = config, batch = batch, lr = p.lr }
+
+local function sync()
+    for device = 0, devices - 1 do
+        orrery.device(device):sync()
+    end
+end
+
+print(string.format("%s: %.4g parameters on %d devices: %s", p.model, run:parameter_count(),
+                    devices, plan:text()))
+print(string.format("a step: %d sequences of %d tokens in %d microbatches", batch, config.tokens,
+                    plan.microbatches))
+
+sync()
+local losses = {}
+for step = 1, p.steps do
+    local start = orrery.now()
+    losses[step] = run:step(function(microbatch)
+        return texts.successors(config, microbatch * (batch // plan.microbatches),
+                                batch // plan.microbatches)
+    end)
+    sync()
+    local ns = orrery.now() - start
+    local flops = run:model_flops()
+    print(string.format("step %d: %s%.6g ms, %.6g tokens/s, %.4g TFLOP/s a device", step,
+                        losses[step] and string.format("loss %.4f, ", losses[step]) or "",
+                        ns / 1e6, batch * config.tokens / ns * 1e9, flops / ns / 1e3 / devices))
+end
+
+if losses[1] and p.steps > 1 then
+    expect.less(losses[p.steps], losses[1])
+end
+expect.clean()

@@ -1,0 +1,86 @@
+-- The same training steps on one device and under a strategy: losses, every gradient and the weights
+-- after three steps of AdamW must be equal. In f32 the largest difference may be 1e-5 of a tensor's
+-- largest magnitude, since sums are taken in another order.
+--
+--     orrery run scenarios/training/strategies.lua dp=2 tp=2 pp=2 --devices 'sim:h100*8'
+--     orrery run scenarios/training/strategies.lua model=tiny_moe ep=4 --devices 'cpu*4'
+--
+-- devices: sim:h100*16
+
+local configurations = require "configurations"
+local parallel = require "parallel"
+local texts = require "texts"
+local trainer = require "trainer"
+
+local p = orrery.args{ model = "tiny", dp = 1, ep = 1, cp = 1, tp = 1, pp = 1, sequence = false,
+                       context = "ring", zero = 0, recompute = "none", schedule = "1f1b",
+                       chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 1e-3,
+                       tolerance = 1e-5 }
+
+local config = configurations.get(p.model)
+
+local function values_of(tensor)
+    local future = tensor:future()
+    local values = future:get()
+    future:free()
+    return type(values) == "table" and values or { values }
+end
+
+-- Trains under a plan; returns what there is to compare: names to lists of numbers.
+local function train(plan)
+    local found, step = {}, 0
+    local run = trainer.new{ plan = plan, config = config, batch = p.batch, lr = p.lr,
+                             on_gradients = function(parameter, gradient)
+                                 found[step .. " gradient " .. parameter.name] = values_of(gradient)
+                             end }
+    for i = 1, p.steps do
+        step = i
+        local sequences = p.batch // plan.microbatches
+        local loss = run:step(function(microbatch)
+            return texts.successors(config, microbatch * sequences, sequences)
+        end)
+        found[step .. " loss"] = { loss }
+    end
+    run:each_parameter(function(name, tensor)
+        found[p.steps .. " weight " .. name] = values_of(tensor)
+    end)
+    run:free()
+    return found
+end
+
+-- The largest difference as a share of the largest magnitude.
+local function difference(got, wanted)
+    local worst, largest = 0, 0
+    for i, value in ipairs(wanted) do
+        worst = math.max(worst, math.abs(got[i] - value))
+        if not (got[i] == got[i]) then
+            worst = math.huge
+        end
+        largest = math.max(largest, math.abs(value))
+    end
+    return largest > 0 and worst / largest or worst
+end
+
+-- Dropout draws for each microbatch by itself; without it one large batch must give the same.
+local alone = parallel.plan{ microbatches = config.dropout > 0 and p.microbatches or 1 }
+local plan = parallel.plan{ dp = p.dp, ep = p.ep, cp = p.cp, tp = p.tp, pp = p.pp,
+                            sequence = p.sequence, context = p.context, zero = p.zero,
+                            recompute = p.recompute, schedule = p.schedule, chunks = p.chunks,
+                            microbatches = p.microbatches }
+local wanted = train(alone)
+local got = train(plan)
+
+local worst, where, count = 0, "", 0
+for name, values in pairs(wanted) do
+    expect.equal(got[name] and #got[name], #values)
+    local d = difference(got[name], values)
+    if d > worst then
+        worst, where = d, name
+    end
+    count = count + 1
+end
+print(string.format("%s: loss %.4f -> %.4f; %d tensors equal within %.1e (%s)", plan:text(),
+                    got["1 loss"][1], got[p.steps .. " loss"][1], count, worst, where))
+expect.less(worst, p.tolerance)
+expect.less(got[p.steps .. " loss"][1], got["1 loss"][1])
+expect.clean()
