@@ -175,8 +175,8 @@ static int tensor_unm(lua_State *L) {
 
 /* --- values --- */
 
-/* Field `values` of the table at 1 in `info`'s dtype, in Lua-owned memory. Without values, where none
- * are looked at, NULL. */
+/* Field `values` of the table at 1 in `info`'s dtype, in Lua-owned memory. Without values, where
+ * none are looked at, NULL. */
 static const void *read_values(lua_State *L, const struct orr_operand_info *info) {
     int64_t count = orr_shape_count(&info->shape);
     size_t element = orr_dtype_size(info->dtype);

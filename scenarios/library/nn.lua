@@ -6,8 +6,8 @@
 --     for _, parameter in ipairs(up.parameters) do parameter:create() end
 --     local y = up:forward(plan:enter(x))
 --
--- A layer is a table with `parameters`, a list, and `forward`. A parameter knows its shape, where it
--- lies and how it begins; `value` is the tensor that forward uses, which who runs the layer puts
+-- A layer is a table with `parameters`, a list, and `forward`. A parameter knows its shape, where
+-- it lies and how it begins; `value` is the tensor that forward uses, which who runs the layer puts
 -- there: for a parameter that is sharded and gathered before use it is not the one that is kept.
 --
 --     layer                      weight        forward along tp
@@ -198,8 +198,8 @@ function Norm:forward(x)
     return x:rmsnorm(self.weight.value, eps)
 end
 
--- Dropout as the frameworks do it, with a mask that is kept for the backward pass. `call.seed` tells
--- steps, microbatches and layers apart.
+-- Dropout as the frameworks do it, with a mask that is kept for the backward pass. `call.seed`
+-- tells steps, microbatches and layers apart.
 function nn.dropout(x, probability, call, salt)
     if probability == 0 then
         return x
@@ -224,8 +224,9 @@ function nn.Attention(o)
         divides(o.name .. ": kv_heads / tp", kv_heads // o.plan.tp, "cp", o.plan.cp)
     end
     local function part(name, shard, input, output)
-        return nn.Linear{ plan = o.plan, mesh = o.mesh, dtype = o.dtype, name = o.name .. "." .. name,
-                          shard = shard, input = input, output = output, bias = o.bias }
+        return nn.Linear{ plan = o.plan, mesh = o.mesh, dtype = o.dtype, bias = o.bias,
+                          name = o.name .. "." .. name, shard = shard, input = input,
+                          output = output }
     end
     local self = setmetatable({ plan = o.plan, options = o, heads = heads, kv_heads = kv_heads,
                                 head = head }, Attention)
@@ -292,7 +293,8 @@ function Attention:core(q, k, v, call)
     return require("ring_attention")(q, k, v, { axis = "cp", causal = true })
 end
 
--- x [batch, tokens, hidden], all tokens of its context-parallel rank -> the same, through plan:leave
+-- x [batch, tokens, hidden], all tokens of its context-parallel rank -> the same, through
+-- plan:leave
 function Attention:forward(x, call)
     local q = split_heads(self.q:forward(x), self.heads, self.head)
     local k = split_heads(self.k:forward(x), self.kv_heads, self.head)
@@ -312,8 +314,9 @@ FeedForward.__index = FeedForward
 -- hidden, ffn, activation: "swiglu" (gate and up) or "gelu"; bias
 function nn.FeedForward(o)
     local function part(name, shard, input, output)
-        return nn.Linear{ plan = o.plan, mesh = o.mesh, dtype = o.dtype, name = o.name .. "." .. name,
-                          shard = shard, input = input, output = output, bias = o.bias }
+        return nn.Linear{ plan = o.plan, mesh = o.mesh, dtype = o.dtype, bias = o.bias,
+                          name = o.name .. "." .. name, shard = shard, input = input,
+                          output = output }
     end
     local self = setmetatable({ plan = o.plan, options = o }, FeedForward)
     self.up = part("up", "column", o.hidden, o.ffn)

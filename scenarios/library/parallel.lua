@@ -25,7 +25,7 @@ local DEFAULTS = {
     dp = 1, ep = 1, cp = 1, tp = 1, pp = 1,
     sequence = false,       -- tokens over tp where no product needs them whole (Korthikanti 2022)
     context = "ring",       -- or "all_to_all": how attention sees the other ranks' tokens
-    zero = 0,               -- 1: optimizer state over the data ranks, 2: gradients too, 3: parameters
+    zero = 0,               -- over data ranks 1: optimizer state, 2: gradients too, 3: parameters too
     recompute = "none",     -- "selective": the core of attention; "full": whole layers
     schedule = "1f1b", chunks = 1, microbatches = 1,
     first = 0,              -- the first device
@@ -208,9 +208,9 @@ function Plan:shards(shape, place)
     return self:place(sharded)
 end
 
--- Which layers each of `stages` stages has: {first, last} of each, from 0. They differ by at most one
--- layer; the longer ones are in the middle, because the first and the last stage have the embedding
--- and the loss as well.
+-- Which layers each of `stages` stages has: {first, last} of each, from 0. They differ by at most
+-- one layer; the longer ones are in the middle, because the first and the last stage have the
+-- embedding and the loss as well.
 function parallel.split_layers(layers, stages)
     if stages > layers then
         error(string.format("plan: %d pipeline stages for %d layers; a stage needs a layer", stages,

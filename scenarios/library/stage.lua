@@ -1,6 +1,6 @@
--- A pipeline stage: blocks of a model, run forward and backward one by one, each under a tape of its
--- own. That is where recomputation, the gathering of sharded parameters and the early reduction of
--- gradients take place.
+-- A pipeline stage: blocks of a model, run forward and backward one by one, each under a tape of
+-- its own. That is where recomputation, the gathering of sharded parameters and the early reduction
+-- of gradients take place.
 --
 --     forward    x0 --block 1--> x1 --block 2--> x2           tapes kept, one a block
 --     backward   dx0 <--tape 1-- dx1 <--tape 2-- dx2          gradients of parameters on the way

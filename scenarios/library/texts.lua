@@ -2,8 +2,9 @@
 
 local texts = {}
 
--- `count` sequences from number `first` on, of a configuration's length, in which each token follows
--- from the one before, so that they can be learned. Returns tokens and targets, each a flat list.
+-- `count` sequences from number `first` on, of a configuration's length, in which each token
+-- follows from the one before, so that they can be learned. Returns tokens and targets, each a flat
+-- list.
 function texts.successors(config, first, count)
     local tokens, targets = {}, {}
     if orrery.timing_only then

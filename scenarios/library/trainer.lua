@@ -30,8 +30,8 @@ local function check(self)
     end
     local cuts = plan.cp * (plan.sequence and plan.tp or 1)
     if config.tokens % cuts ~= 0 then
-        error(string.format("trainer: sequences of %d tokens don't divide by cp %d%s", config.tokens,
-                            plan.cp, plan.sequence and " * tp " .. plan.tp or ""), 3)
+        error(string.format("trainer: sequences of %d tokens don't divide by cp %d%s",
+                            config.tokens, plan.cp, plan.sequence and " * tp " .. plan.tp or ""), 3)
     end
 end
 
@@ -252,8 +252,8 @@ end
 -- step; a loss that is not a number is an error.
 function Trainer:step(data)
     self.steps = self.steps + 1
-    local step = setmetatable({ trainer = self, data = data, arrived = {}, returned = {}, calls = {},
-                                losses = {} }, Step)
+    local step = setmetatable({ trainer = self, data = data, arrived = {}, returned = {},
+                                calls = {}, losses = {} }, Step)
     count_microbatches(self)
     local callbacks = {}
     for _, name in ipairs{ "forward", "backward", "backward_input", "backward_weight" } do

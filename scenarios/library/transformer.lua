@@ -1,6 +1,6 @@
--- Decoders by configuration: Llama (RMSNorm, rotary positions, grouped-query attention, SwiGLU), GPT
--- (LayerNorm, learned positions, GELU, biases, dropout), and mixtures of experts, under a plan of
--- parallelism. Real dimensions are in the module `configurations`.
+-- Decoders by configuration: Llama (RMSNorm, rotary positions, grouped-query attention, SwiGLU),
+-- GPT (LayerNorm, learned positions, GELU, biases, dropout), and mixtures of experts, under a plan
+-- of parallelism. Real dimensions are in the module `configurations`.
 --
 --     local transformer = require "transformer"
 --     local blocks = transformer.blocks(config, plan, { first = 0, last = 3, mesh = mesh })
@@ -155,8 +155,8 @@ function transformer.blocks(config, plan, o)
     return blocks
 end
 
--- The share of a parameter that a token meets: of experts, those it is sent to; of embeddings, which
--- are looked up, nothing.
+-- The share of a parameter that a token meets: of experts, those it is sent to; of embeddings,
+-- which are looked up, nothing.
 function transformer.share_met(config, block, parameter)
     if block.name == "embedding" then
         return 0

@@ -1,6 +1,6 @@
--- What a GPT layer keeps for its backward pass, in bytes, against the closed forms of Korthikanti et
--- al. 2022 ("Reducing Activation Recomputation in Large Transformer Models", equations 1 to 6): 16-bit
--- numbers, dropout with masks of one byte, attention step by step.
+-- What a GPT layer keeps for its backward pass, in bytes, against the closed forms of Korthikanti
+-- et al. 2022 ("Reducing Activation Recomputation in Large Transformer Models", equations 1 to 6):
+-- 16-bit numbers, dropout with masks of one byte, attention step by step.
 --
 --     s tokens, b sequences, h hidden, a heads, t tensor-parallel ranks
 --     alone                            s b h (34 + 5 a s / h)

@@ -1,6 +1,6 @@
--- The same training steps on one device and under a strategy: losses, every gradient and the weights
--- after three steps of AdamW must be equal. In f32 the largest difference may be 1e-5 of a tensor's
--- largest magnitude, since sums are taken in another order.
+-- The same training steps on one device and under a strategy: losses, every gradient and the
+-- weights after three steps of AdamW must be equal. In f32 the largest difference may be 1e-5 of a
+-- tensor's largest magnitude, since sums are taken in another order.
 --
 --     orrery run scenarios/training/strategies.lua dp=2 tp=2 pp=2 --devices 'sim:h100*8'
 --     orrery run scenarios/training/strategies.lua model=tiny_moe ep=4 --devices 'cpu*4'
@@ -14,7 +14,7 @@ local trainer = require "trainer"
 
 local p = orrery.args{ model = "tiny", dp = 1, ep = 1, cp = 1, tp = 1, pp = 1, sequence = false,
                        context = "ring", zero = 0, recompute = "none", schedule = "1f1b",
-                       chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 1e-3,
+                       chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 1e-3, clip = 0.0,
                        tolerance = 1e-5 }
 
 local config = configurations.get(p.model)
@@ -30,6 +30,7 @@ end
 local function train(plan)
     local found, step = {}, 0
     local run = trainer.new{ plan = plan, config = config, batch = p.batch, lr = p.lr,
+                             clip = p.clip > 0 and p.clip or nil,
                              on_gradients = function(parameter, gradient)
                                  found[step .. " gradient " .. parameter.name] = values_of(gradient)
                              end }
