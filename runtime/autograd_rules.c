@@ -515,7 +515,7 @@ static void rule_moe_combine(struct orr__backward *b) {
 static void rule_cross_entropy(struct orr__backward *b) {
     struct step step = step_of("cross_entropy_backward");
     int64_t total = forward(b, "total")->integer;
-    attribute(&step, "total")->integer = total ? total : shape_of(b, 0)->dims[0];
+    attribute(&step, "total")->integer = total ? total : orr_shape_count(shape_of(b, 1));
     struct orr_tensor *inputs[3] = {b->grads[0], operand(b, 0), operand(b, 1)};
     b->out[0] = orr__back_apply(b, step.op, inputs, 3, &step.attributes, NULL, NULL);
 }

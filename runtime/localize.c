@@ -67,8 +67,13 @@ static void set_total(const struct orr_operator *op, const struct orr_shape *x,
     if (!total || total->integer != 0) {
         return;
     }
-    if (!dim || dim->integer == ORR_DIM_ALL) {
-        total->integer = dim ? orr_shape_count(x) : x->dims[0];
+    if (!dim) { /* rows of logits */
+        total->integer = 1;
+        for (int i = 0; i < x->rank - 1; i++) {
+            total->integer *= x->dims[i];
+        }
+    } else if (dim->integer == ORR_DIM_ALL) {
+        total->integer = orr_shape_count(x);
     } else {
         total->integer = x->dims[dim->integer < 0 ? dim->integer + x->rank : dim->integer];
     }

@@ -42,8 +42,8 @@
  *                  mean has total=0 too: what to divide by, 0 for the number of elements
  *   embedding      indices (i32 or i64) [...], weight [rows, width] of floats; a weight whose rows
  *                  are sharded gives partial sums: a rank has zeros for rows that it has not
- *   cross_entropy  logits [n, classes] of floats, targets (i32 or i64) [n] -> mean, f32 (f64 for
- *                  f64)    total=0: what to divide by, 0 for n
+ *   cross_entropy  logits [..., classes] of floats, targets (i32 or i64) [...] -> mean, f32 (f64 for
+ *                  f64)    total=0: what to divide by, 0 for the number of targets
  *   conv2d         x [n, c, h, w], weight [o, c / groups, kh, kw], [bias [o]]    stride=1 padding=0
  *                  groups=1; zeros around x; floats
  *   groupnorm      x [n, c, ...], [weight [c]], [bias [c]]    groups=32 eps=1e-5; floats

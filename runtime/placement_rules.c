@@ -24,7 +24,7 @@
  *     expand                      S(d) -> S(d); R -> R or, as asked, S(repeated d); P -> P
  *     max_backward                S(d),S(d) -> S(d) unless d is reduced
  *     embedding_backward          S(d),S(d) -> P    S(last),R -> S(1)    R,R -> S(0) as asked
- *     cross_entropy_backward      R,S(0),S(0) -> S(0)
+ *     cross_entropy_backward      R,S(d),S(d) -> S(d), d a dimension of rows
  *     pad                         S(d) -> S(d) unless d is padded; P -> P
  *     count_nonfinite             S(d) -> P
  *
@@ -168,7 +168,7 @@ static bool attention_rule(const struct question *q, struct orr_placement *out) 
 static bool gather_rule(const struct question *q, struct orr_placement *out) {
     if (is(q, "cross_entropy")) {
         *out = P;
-        return is_shard(q->given[0], 0) && is_shard(q->given[1], 0);
+        return is_shard(q->given[0], q->given[1].dim) && is_shard(q->given[1], q->given[1].dim);
     }
     if (!is(q, "embedding")) {
         return false;
@@ -323,9 +323,9 @@ static bool embedding_backward_rule(const struct question *q, struct orr_placeme
 }
 
 static bool cross_entropy_backward_rule(const struct question *q, struct orr_placement *out) {
-    *out = shard(0);
-    return q->given[0].kind == ORR_REPLICATE && is_shard(q->given[1], 0) &&
-           is_shard(q->given[2], 0);
+    *out = q->given[2];
+    return q->given[0].kind == ORR_REPLICATE && is_shard(q->given[1], q->given[2].dim) &&
+           is_shard(q->given[2], q->given[2].dim);
 }
 
 static bool pad_rule(const struct question *q, struct orr_placement *out) {
@@ -428,7 +428,7 @@ static const char *legal(const struct orr_operator *op) {
     case ORR_OPERATOR_ATTENTION: return "R, S(0) or S(1), the same for all operands";
     case ORR_OPERATOR_GATHER:
         return "R; indices S(d) with table R; table S(0) or S(1) with indices R; rows of a loss "
-               "S(0)";
+               "S(d)";
     case ORR_OPERATOR_UPDATE:
         return "all R, or all S(d); a partial gradient is redistributed first";
     default: return "R; S(d) for a dimension that is not cut or joined";

@@ -109,10 +109,11 @@ static void make_embedding(struct trial *trial, struct dice *dice) {
 }
 
 static void make_cross_entropy(struct trial *trial, struct dice *dice) {
-    int64_t n = roll(dice, 1, 5);
+    struct orr_shape rows = random_shape(dice, (int)roll(dice, 1, 3), 4), logits = rows;
+    logits.dims[logits.rank++] = roll(dice, 2, 5);
     at(&trial->call, "total")->integer = roll(dice, 0, 1) ? 9 : 0;
-    trial_operand(trial, ORR_DTYPE_F64, dims(2, n, roll(dice, 2, 5), 0, 0));
-    trial_operand(trial, ORR_DTYPE_I64, dims(1, n, 0, 0, 0));
+    trial_operand(trial, ORR_DTYPE_F64, logits);
+    trial_operand(trial, ORR_DTYPE_I64, rows);
 }
 
 static void make_cast(struct trial *trial, struct dice *dice) {

@@ -447,8 +447,8 @@ static const struct {
      "embedding: indices [2] f32 and weight [3, 4] f32: expected indices of i32 or i64 and a "
      "weight of floats"},
     {{"cross_entropy", {{F32, SHAPE(2, 5)}, {I64, SHAPE(3)}}, 2, {{0}}},
-     "cross_entropy: logits [2, 5] f32 and targets [3] i64: expected logits [n, classes] and "
-     "targets [n]"},
+     "cross_entropy: logits [2, 5] f32 and targets [3] i64: expected logits [..., classes] "
+     "and targets [...]"},
     {{"cast", {{F32, SHAPE(2)}}, 1, {{"dtype", 99, 0, {0}}}},
      "cast: x [2] f32: dtype 99 is not one"},
     {{"transpose", {{F32, SHAPE(2, 3)}}, 1, {{"perm", 0, 0, SHAPE(1, 1)}}},

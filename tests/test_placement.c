@@ -103,6 +103,7 @@ static const struct example examples[] = {
     {"embedding", {I64(2, 4, 3), F32(2, 3, 4)}, {{0}}},
     {"embedding", {I64(1, 4), F32(2, 8, 2)}, {{0}}},
     {"cross_entropy", {F32(2, 6, 3), I64(1, 6)}, {{0}}},
+    {"cross_entropy", {F32(3, 4, 5, 3), I64(2, 4, 5)}, {{0}}},
     {"gather_last", {F32(2, 4, 5), I64(2, 4, 3)}, {{0}}},
     {"scatter_last", {F32(2, 4, 3), I64(2, 4, 3)}, {INT("size", 5)}},
     {"scatter_last", {F32(2, 4, 3), I64(2, 4, 3)}, {INT("size", 5), LIST("shards", 1, 1)}},

@@ -4,8 +4,8 @@
  *                             sum of grad's rows whose index is r (scatter-add), zeros without one.
  *                             A rank that is to have some of the rows only (`shards`, as expand's)
  *                             leaves out the others
- *     cross_entropy_backward  grad [], logits [n, classes], targets [n]    total: the divisor of
- *                             the mean, n if all rows are here:
+ *     cross_entropy_backward  grad [], logits [..., classes], targets [...]    total: the divisor
+ *                             of the mean, the number of rows if all are here:
  *                             grad / total * (softmax(logits) - one hot target)
  *
  * A row of the table's gradient is added in f64 in the order of the indices, so that the result
@@ -236,7 +236,7 @@ static enum orr_status refuse_target(const struct orr_tensor_view *inputs, int64
     return orr__refuse(&orr__operator_cross_entropy_backward, infos, 3, error,
                        "target %" PRId64 " at position %" PRId64
                        " is not a class, expected 0 to %" PRId64,
-                       target, at, inputs[1].shape.dims[1] - 1);
+                       target, at, orr__row_length(&inputs[1].shape) - 1);
 }
 
 static enum orr_status compute_cross_entropy(const struct orr_tensor_view *inputs, int input_count,
@@ -245,7 +245,7 @@ static enum orr_status compute_cross_entropy(const struct orr_tensor_view *input
                                              const struct orr_memory *memory,
                                              struct orr_error *error) {
     (void)input_count;
-    int64_t n = inputs[1].shape.dims[0], classes = inputs[1].shape.dims[1];
+    int64_t n = orr_shape_count(&inputs[2].shape), classes = orr__row_length(&inputs[1].shape);
     double total = (double)attributes->values[0].integer;
     enum orr_dtype compute = inputs[0].dtype, dtype = inputs[1].dtype;
     double factor = orr_dtype_load(compute, inputs[0].data, 0) / total;

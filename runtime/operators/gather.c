@@ -109,6 +109,8 @@ const struct orr_operator orr__operator_embedding = {
 
 /* ---- cross_entropy: the mean over rows of log(sum(exp(logits))) - logits[target] ----
  *
+ * The last dimension of logits has the classes, all others count rows, and have targets.
+ *
  * With the attribute `total` the sum is divided by that: a piece of the rows gives its part of the
  * mean over all of them. */
 
@@ -124,10 +126,12 @@ static enum orr_status infer_cross_entropy(const struct orr_operand_info *inputs
     if (!orr_dtype_is_float(inputs[0].dtype) || !orr__is_index(inputs[1].dtype))
         return orr__refuse(op, inputs, input_count, error,
                            "expected logits of floats and targets of i64 or i32");
-    if (logits->rank != 2 || targets->rank != 1 || targets->dims[0] != logits->dims[0])
+    struct orr_shape rows = *logits;
+    rows.rank--;
+    if (rows.rank < 1 || !orr_shape_equal(&rows, targets))
         return orr__refuse(op, inputs, input_count, error,
-                           "expected logits [n, classes] and targets [n]");
-    if (logits->dims[0] == 0 && attributes->values[0].integer == 0)
+                           "expected logits [..., classes] and targets [...]");
+    if (orr_shape_count(targets) == 0 && attributes->values[0].integer == 0)
         return orr__refuse(op, inputs, input_count, error, "the mean of no rows is undefined");
     if (attributes->values[0].integer < 0)
         return orr__refuse(op, inputs, input_count, error,
@@ -164,7 +168,7 @@ static double row_loss(enum orr_dtype compute, void *row, int64_t classes, int64
 
 static enum orr_status check_targets(const struct orr_tensor_view *inputs, int input_count,
                                      struct orr_error *error) {
-    int64_t n = inputs[0].shape.dims[0], classes = inputs[0].shape.dims[1];
+    int64_t n = orr_shape_count(&inputs[1].shape), classes = orr__row_length(&inputs[0].shape);
     for (int64_t i = 0; i < n; i++) {
         int64_t target = orr__load_index(&inputs[1], i);
         if (target >= 0 && target < classes)
@@ -186,7 +190,7 @@ static enum orr_status compute_cross_entropy(const struct orr_tensor_view *input
     enum orr_status status = check_targets(inputs, input_count, error);
     if (status != ORR_OK)
         return status;
-    int64_t n = inputs[0].shape.dims[0], classes = inputs[0].shape.dims[1];
+    int64_t n = orr_shape_count(&inputs[1].shape), classes = orr__row_length(&inputs[0].shape);
     enum orr_dtype compute = outputs[0].dtype; /* f64 for f64, else f32 */
     size_t bytes = (size_t)classes * orr_dtype_size(compute);
     void *row = orr_memory_resize(memory, NULL, bytes);

@@ -182,6 +182,11 @@ static inline int64_t orr__load_index(const struct orr_tensor_view *indices, int
 /* Product of dims[from] .. dims[to - 1]. */
 int64_t orr__dims_product(const struct orr_shape *shape, int from, int to);
 
+/* Length of a row: the last dimension. */
+static inline int64_t orr__row_length(const struct orr_shape *shape) {
+    return shape->dims[shape->rank - 1];
+}
+
 /* An array as dimensions and strides in elements, walked in row-major order. */
 struct orr__strided {
     int rank;
