@@ -186,12 +186,12 @@ class Plan:
         self.add(axis, "all_gather", local * groups * gathers)
 
     def pipeline(self):
-        """An activation forward and its gradient back, between neighbours, from every rank."""
+        """An activation forward and its gradient back, between neighbours. All ranks of a stage send
+        at once; the bytes of such a group are one rank's."""
         if self.pp == 1:
             return
         size = self.activation() // (self.tp if self.sequence else 1)
-        ranks = self.dp * self.ep * self.cp * self.tp
-        self.add("pp", "send_receive", 2 * (self.pp - 1) * self.microbatches * size * ranks)
+        self.add("pp", "send_receive", 2 * (self.pp - 1) * self.microbatches * size)
 
     def expected(self):
         self.tensor_parallel()
@@ -212,8 +212,8 @@ TRAFFIC = [
 
 
 def axis_of(name):
-    """A mesh's communicators are named after their axis and a number."""
-    return re.sub(r" \d+$", "", name)
+    """A mesh's communicators are named after their axis and a number; between meshes are stages."""
+    return "pp" if " and " in name else re.sub(r" \d+$", "", name)
 
 
 def measured(trace):

@@ -139,6 +139,59 @@ function Linear:forward(x)
     return self.bias and y + self.bias.value or y
 end
 
+-- Backward of products that read one gathered input: it is gathered again, while the gradient of
+-- the input is computed; that is scattered while those of the weights are.
+local function project_backward(ctx, layers, grads)
+    local x, values = ctx.saved.x, ctx.saved
+    local full = x:redistribute{ tp = "R" }
+    local dx = nil
+    for i in ipairs(layers) do
+        local part = grads[i]:matmul(values["weight" .. i])
+        dx = dx and dx + part or part
+    end
+    local all = { dx:redistribute{ tp = "S(1)" } }
+    for i, layer in ipairs(layers) do
+        all[#all + 1] = grads[i]:matmul_backward_weight(full)
+        if layer.bias then
+            all[#all + 1] = grads[i]:unbroadcast{ dims = {0, 1}, leading = 2 }
+        end
+    end
+    return table.unpack(all)
+end
+
+-- Column-parallel products of one input [batch, tokens, width]. With `sequence` its tokens are
+-- gathered for them; not the whole input is kept for backward but the rank's part (Korthikanti et
+-- al. 2022, section 4.2.2).
+function nn.project(plan, x, layers)
+    local function forward(input)
+        local results = {}
+        for i, one in ipairs(layers) do
+            results[i] = one:forward(input)
+        end
+        return table.unpack(results)
+    end
+    if not plan.sequence then
+        return forward(x)
+    end
+    local operands = { x }
+    for _, one in ipairs(layers) do
+        operands[#operands + 1] = one.weight.value
+        operands[#operands + 1] = one.bias and one.bias.value or nil
+    end
+    return orrery.custom_gradient{
+        forward = function(ctx, input)
+            ctx:save{ x = input }
+            for i, one in ipairs(layers) do
+                ctx:save{ ["weight" .. i] = one.weight.value }
+            end
+            return forward(plan:enter(input))
+        end,
+        backward = function(ctx, ...)
+            return project_backward(ctx, layers, { ... })
+        end,
+    }(table.unpack(operands))
+end
+
 -- --- embedding ---
 
 local Embedding = {}
@@ -293,12 +346,12 @@ function Attention:core(q, k, v, call)
     return require("ring_attention")(q, k, v, { axis = "cp", causal = true })
 end
 
--- x [batch, tokens, hidden], all tokens of its context-parallel rank -> the same, through
--- plan:leave
+-- x as plan:activation says -> the same, through plan:leave
 function Attention:forward(x, call)
-    local q = split_heads(self.q:forward(x), self.heads, self.head)
-    local k = split_heads(self.k:forward(x), self.kv_heads, self.head)
-    local v = split_heads(self.v:forward(x), self.kv_heads, self.head)
+    local q, k, v = nn.project(self.plan, x, { self.q, self.k, self.v })
+    q = split_heads(q, self.heads, self.head)
+    k = split_heads(k, self.kv_heads, self.head)
+    v = split_heads(v, self.kv_heads, self.head)
     if self.options.positions == "rope" then
         q = q:rope{ theta = self.options.theta }
         k = k:rope{ theta = self.options.theta }
@@ -329,12 +382,13 @@ function nn.FeedForward(o)
     return self
 end
 
+-- As attention.
 function FeedForward:forward(x)
-    local up = self.up:forward(x)
     if self.gate then
-        return self.down:forward(self.gate:forward(x):silu() * up)
+        local gate, up = nn.project(self.plan, x, { self.gate, self.up })
+        return self.down:forward(gate:silu() * up)
     end
-    return self.down:forward(up:gelu())
+    return self.down:forward(nn.project(self.plan, x, { self.up }):gelu())
 end
 
 -- --- mixture of experts ---
@@ -412,8 +466,9 @@ function Experts:capacity(tokens)
     return math.min(tokens, math.ceil(o.capacity_factor * o.top_k * tokens / o.experts))
 end
 
-function Experts:forward(x, call)
-    local o, plan, shape = self.options, self.plan, x:shape()
+function Experts:forward(input, call)
+    local o, plan, shape = self.options, self.plan, input:shape()
+    local x = plan:enter(input)
     local experts, weights = route(self, x, call)
     local groups = { plan.dp * plan.ep, plan.cp }
     local capacity = self:capacity((shape[1] // groups[1]) * (shape[2] // groups[2]))
@@ -425,7 +480,7 @@ function Experts:forward(x, call)
     local inner = slots:matmul(self.gate.value):silu() * slots:matmul(self.up.value)
     local outer = over_ep(inner:matmul(self.down.value), "S(1)")
     local y = plan:leave(outer:moe_combine(experts, weights, { groups = groups }))
-    return self.shared and y + self.shared:forward(x) or y
+    return self.shared and y + self.shared:forward(input) or y
 end
 
 return nn

@@ -25,7 +25,8 @@ local DEFAULTS = {
     dp = 1, ep = 1, cp = 1, tp = 1, pp = 1,
     sequence = false,       -- tokens over tp where no product needs them whole (Korthikanti 2022)
     context = "ring",       -- or "all_to_all": how attention sees the other ranks' tokens
-    zero = 0,               -- over data ranks 1: optimizer state, 2: gradients too, 3: parameters too
+    zero = 0,               -- 1: optimizer state over the data ranks, 2: and gradients, 3: and
+                            -- parameters
     recompute = "none",     -- "selective": the core of attention; "full": whole layers
     schedule = "1f1b", chunks = 1, microbatches = 1,
     first = 0,              -- the first device

@@ -106,15 +106,14 @@ local function layer(config, plan, mesh, index)
     return self
 end
 
--- Residuals around attention and feed-forward, each behind its norm. Between them the tokens lie as
--- plan:activation says; plan:enter brings a tp rank all of them.
+-- Residuals around attention and feed-forward, each behind its norm.
 function Layer:forward(x, call)
-    local plan, dropout = self.plan, self.config.dropout
+    local dropout = self.config.dropout
     local here = with({ layer = self.index }, call)
     here.seed = call.seed * 1024 + self.index
-    local mixed = self.attention:forward(plan:enter(self.attention_norm:forward(x)), here)
+    local mixed = self.attention:forward(self.attention_norm:forward(x), here)
     x = x + nn.dropout(mixed, dropout, here, 3)
-    local fed = self.ffn:forward(plan:enter(self.ffn_norm:forward(x)), here)
+    local fed = self.ffn:forward(self.ffn_norm:forward(x), here)
     return x + nn.dropout(fed, dropout, here, 4)
 end
 
@@ -135,7 +134,7 @@ end
 
 -- The rank's part of the mean loss: P(sum) over the data ranks.
 function Head:forward(x, call)
-    local logits = self.output:forward(self.plan:enter(self.norm:forward(x)))
+    local logits = nn.project(self.plan, self.norm:forward(x), { self.output })
     return losses.cross_entropy(logits, call.targets, { total = call.total })
 end
 

@@ -49,6 +49,12 @@ local function train(plan)
     return found
 end
 
+-- The bias of keys moves all scores of a query alike, which softmax doesn't see: its gradient is 0
+-- but for rounding, and there is nothing to compare.
+local function is_compared(name)
+    return not name:find("attention.k.bias", 1, true)
+end
+
 -- The largest difference as a share of the largest magnitude.
 local function difference(got, wanted)
     local worst, largest = 0, 0
@@ -74,7 +80,7 @@ local got = train(plan)
 local worst, where, count = 0, "", 0
 for name, values in pairs(wanted) do
     expect.equal(got[name] and #got[name], #values)
-    local d = difference(got[name], values)
+    local d = is_compared(name) and difference(got[name], values) or 0
     if d > worst then
         worst, where = d, name
     end
