@@ -66,6 +66,21 @@ for step = 1, p.steps do
                         ns / 1e6, batch * config.tokens / ns * 1e9, flops / ns / 1e3 / devices))
 end
 
+-- The most that one device of each pipeline rank held at a time, and of each role, in GB.
+local roles = { "parameter", "gradient", "optimizer", "activation", "workspace", "communication" }
+print("peak memory of a device, GB:")
+print(string.format("  %-10s %8s %8s", "pipeline", "of all", "reserved") ..
+      string.format(string.rep(" %13s", #roles), table.unpack(roles)))
+for rank = 0, plan.pp - 1 do
+    local memory = orrery.device(rank * plan.stage_size):memory()
+    local line = string.format("  rank %-5d %8.4g %8.4g", rank, memory.allocated_peak / 1e9,
+                               memory.reserved_peak / 1e9)
+    for _, role in ipairs(roles) do
+        line = line .. string.format(" %13.4g", memory.roles[role].peak / 1e9)
+    end
+    print(line)
+end
+
 if losses[1] and p.steps > 1 then
     expect.less(losses[p.steps], losses[1])
 end
