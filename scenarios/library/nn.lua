@@ -479,7 +479,7 @@ function Experts:forward(input, call)
                                                     groups = groups }), "S(0)")
     local inner = slots:matmul(self.gate.value):silu() * slots:matmul(self.up.value)
     local outer = over_ep(inner:matmul(self.down.value), "S(1)")
-    local y = plan:leave(outer:moe_combine(experts, weights, { groups = groups }))
+    local y = plan:leave(outer:moe_combine(experts, weights))
     return self.shared and y + self.shared:forward(input) or y
 end
 
