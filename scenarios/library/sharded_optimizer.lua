@@ -29,7 +29,7 @@ local ADAM = { "lr", "beta1", "beta2", "eps", "weight_decay" }
 -- which gradients of several microbatches are added up)
 function sharded_optimizer.new(options)
     local self = setmetatable({ plan = options.plan, steps = 0, states = {}, order = {},
-                                adam = {}, grad_dtype = options.grad_dtype or "f32",
+                                blocks = {}, adam = {}, grad_dtype = options.grad_dtype or "f32",
                                 gathers = options.plan.zero == 3 }, Store)
     for _, name in ipairs(ADAM) do
         self.adam[name] = options[name]
@@ -53,8 +53,8 @@ local function replace(state, name, tensor)
     state[name] = tensor
 end
 
--- Makes the parameter's first values.
-function Store:create(parameter)
+-- Makes a parameter's first values.
+local function create(self, parameter)
     local plan = self.plan
     local state = { parameter = parameter, place = parameter.place,
                     shards = plan.zero > 0 and plan:shards(parameter.shape, parameter.by_axis)
@@ -73,20 +73,43 @@ end
 -- Makes the first values of all parameters of a list of blocks.
 function Store:create_all(blocks)
     for _, block in ipairs(blocks) do
+        self.blocks[#self.blocks + 1] = block
         for _, parameter in ipairs(block.parameters) do
-            self:create(parameter)
+            create(self, parameter)
         end
     end
 end
 
--- Puts what forward and backward need into the parameters' `value`.
-function Store:gather(block)
+-- The tensors of a list of {tensor, place}, each where it should be; like moves share a collective.
+local function moved(list)
+    return #list > 0 and orrery.redistribute_all(list) or {}
+end
+
+-- States of the block's parameters that are gathered before use.
+local function gathered(self, block)
+    local list = {}
     for _, parameter in ipairs(block.parameters) do
         local state = self.states[parameter]
         if state.gathered then
-            parameter.value = orrery.role("parameter", state.kept.redistribute, state.kept,
-                                          state.place)
+            list[#list + 1] = state
         end
+    end
+    return list
+end
+
+local function gather(states)
+    local list = {}
+    for i, state in ipairs(states) do
+        list[i] = { state.kept, state.place }
+    end
+    return orrery.role("parameter", moved, list)
+end
+
+-- Puts what forward and backward need into the parameters' `value`.
+function Store:gather(block)
+    local states = gathered(self, block)
+    for i, whole in ipairs(gather(states)) do
+        states[i].parameter.value = whole
     end
 end
 
@@ -104,24 +127,19 @@ function Store:release(block, ends)
     end
 end
 
--- Gives `values`, which were released in between, their memory again.
+-- Gives the values, which forward used and released, their memory again.
 function Store:restore(block, values)
+    local of = {}
     for i, parameter in ipairs(block.parameters) do
-        local state = self.states[parameter]
-        if state.gathered then
-            local again <close> = orrery.role("parameter", state.kept.redistribute, state.kept,
-                                              state.place)
-            values[i]:restore(again)
-            parameter.value = values[i]
-        end
+        of[parameter] = values[i]
     end
-end
-
--- The tensor where it should be; takes the old handle over.
-local function moved(tensor, place)
-    local there = tensor:redistribute(place)
-    tensor:free()
-    return there
+    local states = gathered(self, block)
+    for i, whole in ipairs(gather(states)) do
+        local parameter = states[i].parameter
+        of[parameter]:restore(whole)
+        parameter.value = of[parameter]
+        whole:free()
+    end
 end
 
 local function wide(tensor, dtype)
@@ -133,27 +151,47 @@ local function wide(tensor, dtype)
     return cast
 end
 
--- Takes over a gradient of one microbatch.
-function Store:add(parameter, grad, last)
-    local state = self.states[parameter]
-    if self.plan.zero >= 2 then
-        grad = moved(grad, state.shards)
+-- Brings gradients of a block to where the optimizer needs them: a reduction over the data ranks.
+local function reduce(self, block, grads)
+    local list = {}
+    for i, parameter in ipairs(block.parameters) do
+        list[i] = { grads[i], self.states[parameter].shards }
     end
-    if state.grad or not last then
-        grad = wide(grad, self.grad_dtype)
+    local reduced = moved(list)
+    for _, grad in ipairs(grads) do
+        grad:free()
     end
-    grad:role("gradient")
-    state.grad = state.grad and orrery.role("gradient", accumulate, state.grad, grad) or grad
+    return reduced
 end
 
--- A block's gradients are there; if they are the last ones, they are reduced.
-function Store:added(block, last)
-    if not last then
-        return
-    end
-    for _, parameter in ipairs(block.parameters) do
+-- Adds a microbatch's gradients to those of the microbatches before it.
+local function add(self, block, grads, last)
+    for i, parameter in ipairs(block.parameters) do
         local state = self.states[parameter]
-        state.grad = orrery.role("gradient", moved, state.grad, state.shards)
+        if state.grad or not last then
+            grads[i] = wide(grads[i], self.grad_dtype)
+        end
+        if state.grad then
+            grads[i] = accumulate(state.grad, grads[i])
+            state.grad = nil
+        end
+    end
+    return grads
+end
+
+-- Takes over the gradients of a block's parameters of one microbatch. `last`: no more of them come.
+function Store:take(block, grads, last)
+    local function taken()
+        local early = self.plan.zero >= 2
+        grads = early and reduce(self, block, grads) or grads
+        grads = add(self, block, grads, last)
+        return last and not early and reduce(self, block, grads) or grads
+    end
+    for _, grad in ipairs(grads) do
+        grad:role("gradient")
+    end
+    for i, grad in ipairs(orrery.role("gradient", taken)) do
+        self.states[block.parameters[i]].grad = grad
     end
 end
 
@@ -198,9 +236,13 @@ local function update(state, options)
     return new
 end
 
-local function step_parameter(self, state, options)
-    local slices = state.sharded and not state.gathered
-    if slices then
+local function slices(state)
+    return state.sharded and not state.gathered
+end
+
+-- The new values of a parameter, as large as what the optimizer has of it.
+local function step_parameter(state, options)
+    if slices(state) then
         state.shard = state.kept:redistribute(state.shards)
     end
     if not state.mean then
@@ -208,26 +250,26 @@ local function step_parameter(self, state, options)
     end
     local new = orrery.role("optimizer", update, state, options)
     new:role("parameter")
-    if slices then
-        replace(state, "shard", nil)
-        local gathered = orrery.role("parameter", new.redistribute, new, state.place)
-        new:free()
-        new = gathered
-    end
-    replace(state, "kept", new)
-    if not state.gathered then
-        state.parameter.value = new
-    end
+    replace(state, "shard", nil)
+    return new
 end
 
--- Frees everything.
-function Store:free()
-    for _, state in ipairs(self.order) do
-        for _, name in ipairs{ "kept", "grad", "mean", "square", "master" } do
-            replace(state, name, nil)
+-- A block's new values, each where it is kept: what was cut for the optimizer is gathered.
+local function step_block(self, block, options)
+    local list, new = {}, {}
+    for i, parameter in ipairs(block.parameters) do
+        local state = self.states[parameter]
+        new[i] = step_parameter(state, options)
+        list[i] = { new[i], slices(state) and state.place or state.shards }
+    end
+    for i, tensor in ipairs(orrery.role("parameter", moved, list)) do
+        local state = self.states[block.parameters[i]]
+        new[i]:free()
+        replace(state, "kept", tensor)
+        if not state.gathered then
+            state.parameter.value = tensor
         end
     end
-    self.order, self.states = {}, {}
 end
 
 -- f(gradient), a tensor of one element for each gradient, summed over all of them by the host; nil
@@ -301,9 +343,19 @@ function Store:step()
     for name, value in pairs(self.adam) do
         options[name] = value
     end
-    for _, state in ipairs(self.order) do
-        step_parameter(self, state, options)
+    for _, block in ipairs(self.blocks) do
+        step_block(self, block, options)
     end
+end
+
+-- Frees everything.
+function Store:free()
+    for _, state in ipairs(self.order) do
+        for _, name in ipairs{ "kept", "grad", "mean", "square", "master" } do
+            replace(state, name, nil)
+        end
+    end
+    self.order, self.states, self.blocks = {}, {}, {}
 end
 
 return sharded_optimizer

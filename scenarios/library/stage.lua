@@ -11,7 +11,7 @@
 --
 -- `store` owns the parameters (module `sharded_optimizer`): store:gather(block) puts what forward
 -- needs into each parameter's `value`, store:release(block) takes it away again,
--- store:add(parameter, gradient, last) takes a gradient over.
+-- store:take(block, gradients, last) takes gradients over.
 
 local Stage = {}
 Stage.__index = Stage
@@ -104,13 +104,6 @@ local function finish(self, block, step)
     step.y:free()
 end
 
-local function take_gradients(self, block, grads, last)
-    for i, parameter in ipairs(block.parameters) do
-        self.store:add(parameter, grads[i], last)
-    end
-    self.store:added(block, last)
-end
-
 -- Backward through all blocks from the gradient `dy` of the last one's result (a number: of the
 -- loss), which is taken over. Returns the gradient of x, nil on the first stage. `last`: no more
 -- microbatches come, gradients can be reduced.
@@ -134,7 +127,7 @@ function Stage:backward(microbatch, dy, last)
             dy:free()
         end
         dy = dx
-        take_gradients(self, block, grads, last)
+        self.store:take(block, grads, last)
     end
     self:free_input(saved)
     return dy
@@ -183,7 +176,7 @@ function Stage:backward_weight(microbatch, last)
         if step.dy then
             step.dy:free()
         end
-        take_gradients(self, block, grads, last)
+        self.store:take(block, grads, last)
     end
     self:free_input(saved)
 end
