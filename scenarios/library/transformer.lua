@@ -11,7 +11,6 @@
 -- loss divides by), seed (of dropout).
 
 local nn = require "nn"
-local losses = require "losses"
 
 local transformer = {}
 
@@ -135,7 +134,11 @@ end
 -- The rank's part of the mean loss: P(sum) over the data ranks.
 function Head:forward(x, call)
     local logits = nn.project(self.plan, self.norm:forward(x), { self.output })
-    return losses.cross_entropy(logits, call.targets, { total = call.total })
+    local options = { total = call.total }
+    if self.plan.tp == 1 then
+        return logits:cross_entropy(call.targets, options)
+    end
+    return require("losses").cross_entropy(logits, call.targets, options)
 end
 
 -- The blocks of layers `first` to `last` (from 0) on a mesh of the plan; with the first layer comes
