@@ -9,7 +9,9 @@
 -- chunk of the rank; lower case is the second replica of a bidirectional pipeline; "-" goes on,
 -- "." waits. A backward takes `backward` and `weight` together.
 --
--- devices: sim:teaching
+-- The last one is also run, as kernels of 1 ms for each unit: its trace is the drawing to scale.
+--
+-- devices: sim:teaching*16
 -- test:
 -- test: kind=interleaved chunks=3
 -- test: kind=bidirectional ranks=16 microbatches=64 from=400
@@ -22,6 +24,29 @@ local p = orrery.args{ kind = "all", ranks = 4, microbatches = 8, chunks = 2, ro
                        forward = 1, backward = 1, weight = 1, send = 0, width = 100, from = 0 }
 
 local times = { F = p.forward, B = p.backward, W = p.weight, send = p.send }
+
+-- Enqueues a schedule: a kernel for each action, an event for what a stage gives to the next one.
+local function play(s)
+    local done = {}
+    local function enqueue(kind, ns, what, from)
+        return function(stage, i, replica)
+            local stream = orrery.device(s.rank_of(stage, replica)):stream("compute")
+            local needed = from and done[what .. stage + from .. "/" .. i]
+            if needed then
+                stream:wait(needed)
+            end
+            stream:kernel{ name = kind .. i, ns = ns * 1000000 }
+            done[what .. stage .. "/" .. i] = stream:record()
+        end
+    end
+    pipeline.run(s, { forward = enqueue("F", p.forward, "F", -1),
+                      backward = enqueue("B", p.backward + p.weight, "B", 1),
+                      backward_input = enqueue("B", p.backward, "B", 1),
+                      backward_weight = enqueue("W", p.weight, "W") },
+                 { F = p.forward, B = p.backward, W = p.weight })
+end
+
+local last
 
 local function show(name, s)
     local live, held = pipeline.check(s)
@@ -36,6 +61,7 @@ local function show(name, s)
           table.concat(held, " "))
     print(pipeline.draw(s, { F = p.forward, B = p.backward, W = p.weight, send = p.send,
                              width = p.width, from = p.from }))
+    last = s
 end
 
 local function paper(kind)
@@ -53,3 +79,16 @@ else
         paper(kind)
     end
 end
+if p.send == 0 and last.rank_count <= orrery.devices then
+    local begin = orrery.now()
+    play(last)
+    for rank = 0, last.rank_count - 1 do
+        orrery.device(rank):sync()
+    end
+    -- the host launches in between, in microseconds
+    if orrery.backend == "sim" then
+        local wanted = pipeline.simulate(last, times).makespan * 1000000
+        expect.time_ns(orrery.now() - begin, wanted, 0.01)
+    end
+end
+expect.clean()
