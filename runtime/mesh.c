@@ -109,7 +109,6 @@ static struct orr_mesh *enter(struct orr_runtime *runtime, struct orr_mesh *mesh
             return old;
         }
     }
-    mesh->id = runtime->meshes ? runtime->meshes->id + 1 : 0;
     mesh->next = runtime->meshes;
     if (mesh->next) {
         mesh->next->previous = mesh;
@@ -253,6 +252,27 @@ int orr_mesh_axis(const struct orr_mesh *mesh, const char *name) {
     return -1;
 }
 
+const char *orr_mesh_devices_text(const struct orr_mesh *mesh, char *buffer) {
+    enum { RUNS_MAX = 4 };
+    size_t at = 0;
+    uint32_t i = 0;
+    buffer[0] = '\0';
+    for (int runs = 0; i < mesh->size && runs < RUNS_MAX; runs++) {
+        uint32_t first = mesh->devices[i++], last = first;
+        while (i < mesh->size && mesh->devices[i] == last + 1) {
+            last = mesh->devices[i++];
+        }
+        at += (size_t)snprintf(buffer + at, ORR_MESH_TEXT_MAX - at, "%s%u", runs > 0 ? ", " : "",
+                               (unsigned)first);
+        if (last > first) { /* four runs of ten digits each and what is between them fit */
+            at += (size_t)snprintf(buffer + at, ORR_MESH_TEXT_MAX - at, "%s%u",
+                                   last > first + 1 ? "-" : ", ", (unsigned)last);
+        }
+    }
+    snprintf(buffer + at, ORR_MESH_TEXT_MAX - at, "%s", i < mesh->size ? ", ..." : "");
+    return buffer;
+}
+
 int orr__matching_axis(const struct orr_mesh *from, int axis, const struct orr_mesh *to) {
     if (from == to) {
         return axis;
@@ -357,8 +377,9 @@ static bool make_bridge(struct orr_mesh *a, struct orr_mesh *b, struct orr__mesh
     bridge->ranks = orr_memory_alloc(memory, b->size * sizeof *bridge->ranks);
     enum orr_status status = ORR_NO_MEMORY;
     if (numbers && devices && bridge->ranks) {
-        char name[48];
-        snprintf(name, sizeof name, "mesh %u and mesh %u", (unsigned)a->id, (unsigned)b->id);
+        char name[2 * ORR_MESH_TEXT_MAX + 8], here[ORR_MESH_TEXT_MAX], there[ORR_MESH_TEXT_MAX];
+        snprintf(name, sizeof name, "%s and %s", orr_mesh_devices_text(a, here),
+                 orr_mesh_devices_text(b, there));
         uint32_t count = number_devices(a, b, numbers, bridge->ranks, devices);
         status = orr_communicator_create(a->runtime, name, devices, count, &bridge->communicator);
     } else {

@@ -20,7 +20,7 @@
 
 #include "runtime/communicator.h"
 
-enum { ORR_MESH_AXES_MAX = 4, ORR_MESH_NAME_MAX = 16, ORR_MESH_WHOLE = -1 };
+enum { ORR_MESH_AXES_MAX = 4, ORR_MESH_NAME_MAX = 16, ORR_MESH_WHOLE = -1, ORR_MESH_TEXT_MAX = 112 };
 
 struct orr_mesh {
     struct orr_runtime *runtime;
@@ -31,7 +31,6 @@ struct orr_mesh {
     uint32_t *devices; /* of each rank; owned */
     /* Communicators along each axis, made on first use: size / dims[axis] of them. */
     struct orr_communicator **communicators[ORR_MESH_AXES_MAX];
-    uint32_t id;                      /* meshes are numbered as they are made, from 0 */
     struct orr__mesh_bridge *bridges; /* to other meshes, made on first use; owned */
     struct orr_mesh *previous, *next; /* of the runtime */
 };
@@ -66,6 +65,10 @@ uint32_t orr_mesh_stride(const struct orr_mesh *mesh, int axis);
 
 /* The axis of a name, or -1. */
 int orr_mesh_axis(const struct orr_mesh *mesh, const char *name);
+
+/* The devices by rank, in short: "0-3", "1, 5, 0, 2", "0, 2, 4, 6, ..." for many. Returns `buffer`
+ * (ORR_MESH_TEXT_MAX bytes). */
+const char *orr_mesh_devices_text(const struct orr_mesh *mesh, char *buffer);
 
 /* The axis of another mesh that an axis corresponds to, or -1: the same name and length; or, of
  * meshes with equal dims, that at the same place, if no names tell. */

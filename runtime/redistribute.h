@@ -107,7 +107,7 @@ const char *orr_redistribute_text(const struct orr_redistribute_plan *plan, char
                                   size_t size);
 
 /* What is done, in one line without a newline: "redistribute S(0) -> S(1): all_to_all all; 72 B on
- * the wire, 1 hop; best of 2". To another mesh: "redistribute P(sum) -> S(0) on mesh 2:
+ * the wire, 1 hop; best of 2". To another mesh: "redistribute P(sum) -> S(0) on 4-7:
  * reduce_scatter all, 4 sends; 96 B on the wire, 4 hops; best of 3". A redistribution is recorded
  * as a logical operator of this name and of kind "redistribute", whose children are its steps. */
 const char *orr_redistribute_summary(const struct orr_redistribute_plan *plan, char *buffer,

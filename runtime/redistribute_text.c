@@ -102,19 +102,21 @@ static void put_sends(struct text *text, const struct orr_redistribute_crossing 
 static void put_crossing(struct text *text, const struct orr_redistribute_crossing *crossing,
                          int number) {
     char from[ORR_PLACEMENT_TEXT_MAX], to[ORR_PLACEMENT_TEXT_MAX];
-    put(text, "  %d. %-14s mesh %u: %s -> mesh %u: %s, ", number,
+    char old[ORR_MESH_TEXT_MAX], new[ORR_MESH_TEXT_MAX];
+    put(text, "  %d. %-14s %s on %s -> %s on %s: ", number,
         crossing->shares      ? "share"
         : crossing->sends > 0 ? "send_receive"
                               : "move",
-        (unsigned)crossing->sent.mesh->id, orr_layout_text(&crossing->sent, from),
-        (unsigned)crossing->received.mesh->id, orr_layout_text(&crossing->received, to));
+        orr_layout_text(&crossing->sent, from), orr_mesh_devices_text(crossing->sent.mesh, old),
+        orr_layout_text(&crossing->received, to),
+        orr_mesh_devices_text(crossing->received.mesh, new));
     if (crossing->shares) {
         put(text, "the devices have their pieces\n");
         return;
     }
     if (crossing->sends > 0) {
         put_sends(text, crossing);
-        put(text, " of %llu B together: ", (unsigned long long)crossing->sum_bytes);
+        put(text, " of %llu B together, ", (unsigned long long)crossing->sum_bytes);
         put_traffic(text, crossing->bytes, crossing->hops);
     } else {
         put(text, "local");
@@ -147,6 +149,7 @@ const char *orr_redistribute_text(const struct orr_redistribute_plan *plan, char
                                   size_t size) {
     assert(size > 0);
     struct text text = {.buffer = buffer, .size = size};
+    char devices[ORR_MESH_TEXT_MAX];
     char shape[ORR_SHAPE_TEXT_MAX], from[ORR_PLACEMENT_TEXT_MAX], to[ORR_PLACEMENT_TEXT_MAX];
     const struct orr_redistribute_path *best = &plan->paths[0];
     const struct orr_mesh *mesh = plan->from.mesh;
@@ -155,7 +158,7 @@ const char *orr_redistribute_text(const struct orr_redistribute_plan *plan, char
         orr_dtype_name(plan->info.dtype), orr_layout_text(&plan->from, from),
         orr_layout_text(&plan->to, to));
     if (plan->crosses) {
-        put(&text, " on mesh %u: ", (unsigned)plan->to.mesh->id);
+        put(&text, " on %s: ", orr_mesh_devices_text(plan->to.mesh, devices));
         put_plan_across(&text, plan);
         return buffer;
     }
@@ -189,13 +192,14 @@ const char *orr_redistribute_summary(const struct orr_redistribute_plan *plan, c
                                      size_t size) {
     assert(size > 0);
     struct text text = {.buffer = buffer, .size = size};
+    char devices[ORR_MESH_TEXT_MAX];
     char from[ORR_PLACEMENT_TEXT_MAX], to[ORR_PLACEMENT_TEXT_MAX];
     const struct orr_redistribute_path *best = &plan->paths[0];
     buffer[0] = '\0';
     put(&text, "redistribute %s -> %s", orr_layout_text(&plan->from, from),
         orr_layout_text(&plan->to, to));
     if (plan->crosses) {
-        put(&text, " on mesh %u", (unsigned)plan->to.mesh->id);
+        put(&text, " on %s", orr_mesh_devices_text(plan->to.mesh, devices));
     }
     put(&text, ":");
     int steps = put_kinds(&text, plan->from.mesh, best, "");

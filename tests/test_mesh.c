@@ -97,15 +97,37 @@ static void axes_have_names_of_their_own(void **state) {
     struct orr_mesh *mesh = mesh_of(&f, 2, (int64_t[]){2, 2}, NULL, NULL);
     assert_string_equal(mesh->names[1], "axis 1");
     static const char *const wrong[][2] = {{"a", "a"}, {"a", ""}, {"a", "abcdefghijklmnop"}};
-    static const char *const messages[] = {"two axes of a mesh are named 'a'",
-                                           "mesh axis 1 is named ''; expected 1 to 15 letters",
-                                           "mesh axis 1 is named 'abcdefghijklmnop'; expected 1 to "
-                                           "15 letters"};
+    static const char *const messages[] = {
+        "two axes of a mesh are named 'a'", "mesh axis 1 is named ''; expected 1 to 15 letters",
+        "mesh axis 1 is named 'abcdefghijklmnop'; expected 1 to 15 letters"};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(orr_mesh_create(f.runtime, 2, (int64_t[]){2, 2}, wrong[i], NULL, &mesh),
                          ORR_INVALID);
         assert_null(mesh);
         assert_string_equal(fixture_error(&f), messages[i]);
+    }
+    fixture_close(&f);
+}
+
+static void devices_are_named_in_short(void **state) {
+    (void)state;
+    static const struct {
+        int64_t count;
+        uint32_t devices[8];
+        const char *text;
+    } table[] = {
+        {1, {5}, "5"},
+        {4, {0, 1, 2, 3}, "0-3"},
+        {4, {2, 3, 0, 1}, "2, 3, 0, 1"},
+        {5, {1, 5, 6, 7, 0}, "1, 5-7, 0"},
+        {6, {0, 2, 4, 6, 1, 3}, "0, 2, 4, 6, ..."},
+    };
+    struct fixture f;
+    fixture_open(&f, orr_sim_open, 8);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        char text[ORR_MESH_TEXT_MAX];
+        struct orr_mesh *mesh = mesh_of(&f, 1, &table[i].count, NULL, table[i].devices);
+        assert_string_equal(orr_mesh_devices_text(mesh, text), table[i].text);
     }
     fixture_close(&f);
 }
@@ -144,6 +166,7 @@ int main(void) {
         cmocka_unit_test(a_slice_has_the_ranks_at_its_coordinates),
         cmocka_unit_test(a_permutation_counts_its_ranks_in_the_new_order),
         cmocka_unit_test(axes_have_names_of_their_own),
+        cmocka_unit_test(devices_are_named_in_short),
         cmocka_unit_test(running_out_of_memory_anywhere_leaks_nothing),
     };
     return cmocka_run_group_tests_name("mesh", tests, NULL, NULL);

@@ -301,13 +301,13 @@ static void terms_are_reduced_where_that_costs_least(void **state) {
     assert_int_equal(plan.paths[0].bytes + plan.crossing.bytes, 288 + 96);
     char text[ORR_REDISTRIBUTE_TEXT_MAX], line[ORR_REDISTRIBUTE_SUMMARY_MAX];
     assert_string_equal(orr_redistribute_text(&plan, text, sizeof text),
-                        "[8, 12] f32, P(sum) -> S(0) on mesh 1: 384 B on the wire, 4 hops; the "
+                        "[8, 12] f32, P(sum) -> S(0) on 4-7: 384 B on the wire, 4 hops; the "
                         "best of 3 candidates\n"
                         "  1. reduce_scatter tp: P(sum) -> S(0), 288 B on the wire, 3 hops\n"
-                        "  2. send_receive   mesh 0: S(0) -> mesh 1: S(0), 4 sends of 384 B "
-                        "together: 96 B on the wire, 1 hop\n");
+                        "  2. send_receive   S(0) on 0-3 -> S(0) on 4-7: 4 sends of 384 B "
+                        "together, 96 B on the wire, 1 hop\n");
     assert_string_equal(orr_redistribute_summary(&plan, line, sizeof line),
-                        "redistribute P(sum) -> S(0) on mesh 1: reduce_scatter tp, 4 sends; 384 B "
+                        "redistribute P(sum) -> S(0) on 4-7: reduce_scatter tp, 4 sends; 384 B "
                         "on the wire, 4 hops; best of 3");
     for (size_t i = 0; i < record_count(&f, ORR_RECORD_OP); i++) {
         const struct orr_record_op *op = record_at(&f, ORR_RECORD_OP, i);

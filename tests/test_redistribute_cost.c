@@ -229,7 +229,7 @@ static enum orr_status look(struct host *h) {
         if (status == ORR_OK)
             status = orr_future_get(h->futures[h->got], values, sizeof values);
         for (int i = 0; status == ORR_OK && i < 12; i++)
-            assert_true(values[i] == (h->got == 0 ? i + 1 : (i + 9) % 12 + 1));
+            assert_true((int)values[i] == (h->got == 0 ? i + 1 : (i + 9) % 12 + 1));
     }
     return status;
 }

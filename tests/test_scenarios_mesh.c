@@ -57,9 +57,9 @@ static void a_tensor_goes_to_another_mesh_with_its_named_placements(void **state
                       "print(table.concat(back:future():get(), ' '))\n"
                       "print((x:plan(nil, b)))",
                       "S(0)\tR\t[R, S(0)]\ttrue\n1.0 2.0 3.0 4.0\n"
-                      "[4] f32, S(0) -> S(0) on mesh 2: 8 B on the wire, 1 hop; the best of 1 "
+                      "[4] f32, S(0) -> S(0) on 2, 3: 8 B on the wire, 1 hop; the best of 1 "
                       "candidate\n"
-                      "  1. send_receive   mesh 1: S(0) -> mesh 2: S(0), 2 sends of 16 B together: "
+                      "  1. send_receive   S(0) on 0, 1 -> S(0) on 2, 3: 2 sends of 16 B together, "
                       "8 B on the wire, 1 hop\n\n");
 }
 
