@@ -20,7 +20,12 @@
 
 #include "runtime/communicator.h"
 
-enum { ORR_MESH_AXES_MAX = 4, ORR_MESH_NAME_MAX = 16, ORR_MESH_WHOLE = -1, ORR_MESH_TEXT_MAX = 112 };
+enum {
+    ORR_MESH_AXES_MAX = 4,
+    ORR_MESH_NAME_MAX = 16,
+    ORR_MESH_WHOLE = -1,
+    ORR_MESH_TEXT_MAX = 112
+};
 
 struct orr_mesh {
     struct orr_runtime *runtime;
