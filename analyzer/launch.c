@@ -103,43 +103,61 @@ static bool breaks(const struct orr_events_call *call) {
     return call->flags & (ORR_CALL_WAITING | ORR_CALL_BREAKING);
 }
 
-static enum orr_status list_breaking(const struct orr_events *events, struct orr_launch *launch) {
-    if (launch->thread == ORR_EVENTS_NONE) {
-        return ORR_OK;
+/* Begins of the calls that break, by thread, once for all devices: the thread of a single controller
+ * feeds every one of them. */
+static enum orr_status list_breaking(const struct orr_events *events,
+                                     const struct orr_memory *memory,
+                                     struct orr_launch_scratch *scratch) {
+    size_t count = 0;
+    for (size_t i = 0; i < events->call_count; i++) {
+        count += breaks(&events->calls[i]);
     }
-    size_t first = events->thread_first[launch->thread];
-    size_t end = events->thread_first[launch->thread + 1], count = 0;
-    for (size_t i = first; i < end; i++) {
-        count += breaks(&events->calls[events->thread_order[i]]);
-    }
-    launch->breaking = orr_memory_resize(launch->memory, NULL, count * sizeof *launch->breaking);
-    if (!launch->breaking) {
+    scratch->breaking = orr_memory_resize(memory, NULL, count * sizeof *scratch->breaking);
+    scratch->breaking_first =
+        orr_memory_alloc(memory, (events->thread_count + 1) * sizeof *scratch->breaking_first);
+    if (!scratch->breaking || !scratch->breaking_first) {
         return ORR_NO_MEMORY;
     }
-    for (size_t i = first; i < end; i++) {
-        const struct orr_events_call *call = &events->calls[events->thread_order[i]];
-        if (breaks(call)) {
-            launch->breaking[launch->breaking_count++] = call->begin_ns;
+    count = 0;
+    for (size_t t = 0; t < events->thread_count; t++) {
+        for (size_t i = events->thread_first[t]; i < events->thread_first[t + 1]; i++) {
+            const struct orr_events_call *call = &events->calls[events->thread_order[i]];
+            if (breaks(call)) {
+                scratch->breaking[count++] = call->begin_ns;
+            }
         }
+        scratch->breaking_first[t + 1] = count;
     }
     return ORR_OK;
+}
+
+static void borrow_breaking(const struct orr_launch_scratch *scratch, struct orr_launch *launch) {
+    if (launch->thread != ORR_EVENTS_NONE) {
+        size_t first = scratch->breaking_first[launch->thread];
+        launch->breaking = scratch->breaking + first;
+        launch->breaking_count = scratch->breaking_first[launch->thread + 1] - first;
+    }
 }
 
 enum orr_status orr_launch_scratch_create(const struct orr_events *events,
                                           const struct orr_memory *memory,
                                           struct orr_launch_scratch *out_scratch) {
-    out_scratch->seen_by = orr_memory_alloc(memory, events->call_count * sizeof(uint32_t));
-    out_scratch->counts = orr_memory_alloc(memory, events->thread_count * sizeof(size_t));
-    if (!out_scratch->seen_by || !out_scratch->counts) {
+    *out_scratch = (struct orr_launch_scratch){
+        .seen_by = orr_memory_alloc(memory, events->call_count * sizeof(uint32_t)),
+        .counts = orr_memory_alloc(memory, events->thread_count * sizeof(size_t))};
+    bool all = out_scratch->seen_by && out_scratch->counts;
+    enum orr_status status = all ? list_breaking(events, memory, out_scratch) : ORR_NO_MEMORY;
+    if (status != ORR_OK) {
         orr_launch_scratch_free(memory, out_scratch);
-        return ORR_NO_MEMORY;
     }
-    return ORR_OK;
+    return status;
 }
 
 void orr_launch_scratch_free(const struct orr_memory *memory, struct orr_launch_scratch *scratch) {
     orr_memory_free(memory, scratch->seen_by);
     orr_memory_free(memory, scratch->counts);
+    orr_memory_free(memory, scratch->breaking);
+    orr_memory_free(memory, scratch->breaking_first);
     *scratch = (struct orr_launch_scratch){0};
 }
 
@@ -153,9 +171,7 @@ enum orr_status orr_launch_begin(struct orr_launch *launch, const struct orr_eve
         choose_thread(events, &list, scratch, launch);
         status = measure_calls(events, &list, launch);
     }
-    if (status == ORR_OK) {
-        status = list_breaking(events, launch);
-    }
+    borrow_breaking(scratch, launch);
     orr_memory_free(memory, list.calls);
     if (status != ORR_OK) {
         orr_launch_free(memory, launch);
@@ -282,7 +298,6 @@ enum orr_status orr_launch_finish(struct orr_launch *launch) {
         status = sum_repeated(launch);
     }
     orr_memory_free(launch->memory, launch->pairs);
-    orr_memory_free(launch->memory, launch->breaking);
     launch->pairs = NULL;
     launch->breaking = NULL;
     return status;
@@ -290,7 +305,6 @@ enum orr_status orr_launch_finish(struct orr_launch *launch) {
 
 void orr_launch_free(const struct orr_memory *memory, struct orr_launch *launch) {
     orr_memory_free(memory, launch->pairs);
-    orr_memory_free(memory, launch->breaking);
     orr_memory_free(memory, launch->feed_starts);
     orr_memory_free(memory, launch->gap_ends);
     *launch = (struct orr_launch){.thread = ORR_EVENTS_NONE};

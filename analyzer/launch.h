@@ -69,7 +69,7 @@ struct orr_launch {
     /* While gaps are added. */
     const struct orr_events *events;
     const struct orr_memory *memory;
-    int64_t *breaking; /* begins of calls of T that cannot be captured, ascending; owned */
+    const int64_t *breaking; /* the scratch's, of T */
     size_t breaking_count;
     struct orr_launch_pair {
         uint32_t first, second; /* operators */
@@ -83,6 +83,10 @@ struct orr_launch {
 struct orr_launch_scratch {
     uint32_t *seen_by; /* by call: 1 + the device that counted it last; owned */
     size_t *counts;    /* by thread, 0 between devices; owned */
+    /* Begins of calls of thread t that cannot be captured, ascending: breaking[breaking_first[t] ..
+     * breaking_first[t + 1]); owned. */
+    int64_t *breaking;
+    size_t *breaking_first;
 };
 
 /* For all calls and threads of the events. ORR_NO_MEMORY leaves nothing behind. */
