@@ -51,13 +51,14 @@ void orr__move_drop(struct orr__move *move);
 
 struct orr__move_call {
     uint32_t device;
+    enum orr_stream_kind stream; /* of the device's own; COMPUTE unless said otherwise */
     const char *name;
     enum orr_dtype dtype;
     uint64_t op; /* the logical operator */
 };
 
-/* Enqueues the move as one kernel on the device's compute stream, behind whatever wrote the blobs.
- * It is taken over, also after a failure. Nothing is enqueued for nothing. */
+/* Enqueues the move as one kernel on the device's stream, behind whatever wrote the blobs. It is
+ * taken over, also after a failure. Nothing is enqueued for nothing. */
 enum orr_status orr__move_enqueue(struct orr__move *move,
                                   const struct orr__move_call *call) ORR_MUST_CHECK;
 

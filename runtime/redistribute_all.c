@@ -8,7 +8,11 @@
  *
  * A bucket takes the tensors of one mesh and dtype whose cheapest steps are of the same kinds along
  * the same axes; each step is one collective, with one kernel for each rank before and behind it.
- * Pieces of different sizes need no padding: the last rank's are the smallest of every tensor. */
+ * Pieces of different sizes need no padding: the last rank's are the smallest of every tensor.
+ *
+ * What arrived is unpacked on the communicate stream: on the compute stream it would hold up
+ * everything behind it until the collective is done, such as the backward pass of the next layer
+ * while this one's gradients are reduced. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,6 +121,7 @@ static enum orr_status pack_rank(const struct bucket *b, int step, uint32_t rank
     }
     assert(at == (unpacks ? b->arrived_bytes : b->packed_bytes)[rank]);
     struct orr__move_call call = call_of(b, rank, unpacks ? "unpack" : "pack");
+    call.stream = unpacks ? ORR_STREAM_COMMUNICATE : ORR_STREAM_COMPUTE;
     return orr__move_enqueue(move, &call);
 }
 
@@ -298,7 +303,9 @@ static enum orr_status make_next(struct bucket *b, int step, bool last) {
         if (b->step->kind == ORR_REDISTRIBUTE_KEEP) {
             orr__tensor_share(b->next[i], b->now[i]);
         } else {
-            status = orr__tensor_allocate(b->next[i], ORR_STREAM_COMPUTE, "redistribute");
+            bool local = b->step->kind > ORR_REDISTRIBUTE_ALL_TO_ALL;
+            status = orr__tensor_allocate(
+                b->next[i], local ? ORR_STREAM_COMPUTE : ORR_STREAM_COMMUNICATE, "redistribute");
         }
     }
     return status;
