@@ -264,7 +264,7 @@ function Engine.admit(e)
     e.running[#e.running + 1] = s
 end
 
--- One decode step of sequences that still want tokens; with `pads`, others take part without effect.
+-- One decode step of sequences that still want tokens; with `pads` others take part, in vain.
 function Engine.decode(e, pads)
     local rows, who = {}, {}
     for _, s in ipairs(e.running) do
