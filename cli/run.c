@@ -18,7 +18,13 @@ static const char usage[] =
     "  --runner KIND      inline: one host launches for all devices;\n"
     "                     per-device: a dispatch host for each\n"
     "                     (default: the scenario's line `-- runner: KIND`, else inline)\n"
-    "  --explain          after the run: each command, and what it waited for\n";
+    "  --explain          after the run: each command, and what it waited for\n"
+    "\n"
+    "  --compare-devices SPEC   run again on these devices, and report the first operator whose\n"
+    "                           results part (exit code 1)\n"
+    "  --compare-args 'KEY=VALUE ...'  run again with these arguments, instead or besides\n"
+    "  --tolerance X            what they may differ by, of a tensor's largest magnitude\n"
+    "                           (default 1e-5)\n";
 
 static void print(void *context, const char *text, size_t length) {
     fwrite(text, 1, length, context);
@@ -82,6 +88,8 @@ enum orr_exit orr_cli_run(const struct orr_cli *cli, int argc, char **argv) {
         print_summary(cli, &options, &result);
     if (exit == ORR_EXIT_OK || exit == ORR_EXIT_NO) {
         print_verdicts(cli, &result);
+        if (result.comparison)
+            fputs(result.comparison, cli->out);
         if (result.ran && options.output)
             orr_notices_print(cli, options.output);
     } else {

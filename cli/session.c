@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/compare.h"
 #include "cli/judge.h"
+#include "runtime/recording.h"
 #include "scenarios/machine.h"
 #include "trace/sqlite_sink.h"
 
@@ -29,6 +31,8 @@ void orr_session_result_clear(struct orr_session_result *result, const struct or
     for (size_t i = 0; i < result->verdict_count; i++)
         orr_memory_free(memory, result->verdicts[i].text);
     orr_memory_free(memory, result->verdicts);
+    orr_memory_free(memory, result->comparison);
+    orr_recording_destroy(&result->recording);
     *result = (struct orr_session_result){0};
 }
 
@@ -245,19 +249,33 @@ static void describe(const struct session *session) {
     result->virtual_clock = session->spec.virtual_clock;
 }
 
+static enum orr_exit runtime_failed(struct session *session, enum orr_status status) {
+    return orr_cli_exit(
+        orr_error_set(session->error, status, "%s", orr_runtime_error(session->runtime)->text));
+}
+
 static enum orr_exit run_scenario(struct session *session) {
+    struct orr_session_result *result = session->result;
     write_meta(session);
+    if (session->options->record_values) {
+        enum orr_status begun =
+            orr_recording_begin(session->runtime, ORR_COMPARE_BYTES_MAX, &result->recording);
+        if (begun != ORR_OK)
+            return runtime_failed(session, begun);
+    }
     enum orr_status status = orr_scenario_run(session->scenario, session->runtime, session->error);
     if (status != ORR_OK && orr_scenario_arguments_wrong(session->scenario))
         return ORR_EXIT_USAGE;
     if (status != ORR_OK)
         return orr_cli_exit(status);
-    status = orr_runtime_finish(session->runtime);
+    if (result->recording)
+        status = orr_recording_end(result->recording);
+    if (status == ORR_OK)
+        status = orr_runtime_finish(session->runtime);
     if (status != ORR_OK)
-        return orr_cli_exit(
-            orr_error_set(session->error, status, "%s", orr_runtime_error(session->runtime)->text));
+        return runtime_failed(session, status);
     describe(session);
-    session->result->ran = true;
+    result->ran = true;
     return ORR_EXIT_OK;
 }
 
@@ -301,7 +319,7 @@ static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
     return exit == ORR_EXIT_OK && status != ORR_OK ? ORR_EXIT_FAILED : exit;
 }
 
-enum orr_exit orr_session_run(const struct orr_session_options *options,
+static enum orr_exit run_once(const struct orr_session_options *options,
                               const struct orr_memory *memory,
                               struct orr_session_result *out_result, struct orr_error *error) {
     *out_result = (struct orr_session_result){0};
@@ -325,6 +343,18 @@ enum orr_exit orr_session_run(const struct orr_session_options *options,
     orr_spec_clear(&session.spec, memory);
     orr_memory_free(memory, session.text);
     return exit;
+}
+
+enum orr_exit orr_session_run(const struct orr_session_options *options,
+                              const struct orr_memory *memory,
+                              struct orr_session_result *out_result, struct orr_error *error) {
+    bool compares = options->compare_devices || options->compare_args;
+    struct orr_session_options first = *options;
+    first.record_values = first.record_values || compares;
+    enum orr_exit exit = run_once(&first, memory, out_result, error);
+    return compares && exit <= ORR_EXIT_NO
+               ? orr_compare_runs(options, memory, out_result, error, exit)
+               : exit;
 }
 
 /* --- the options of `run` --- */
@@ -398,14 +428,18 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
     const char *seed = "0", *trace = "full";
     int timing_only = 0;
     *out_explain = 0;
-    const struct orr_cli_option options[] = {{"--devices", &out_options->devices, NULL},
-                                             {"-o", &out_options->output, NULL},
-                                             {"--seed", &seed, NULL},
-                                             {"--timing-only", NULL, &timing_only},
-                                             {"--trace", &trace, NULL},
-                                             {"--runner", &out_options->runner, NULL},
-                                             {"--explain", NULL, out_explain},
-                                             {NULL, NULL, NULL}};
+    const struct orr_cli_option options[] = {
+        {"--devices", &out_options->devices, NULL},
+        {"-o", &out_options->output, NULL},
+        {"--seed", &seed, NULL},
+        {"--timing-only", NULL, &timing_only},
+        {"--trace", &trace, NULL},
+        {"--runner", &out_options->runner, NULL},
+        {"--explain", NULL, out_explain},
+        {"--compare-devices", &out_options->compare_devices, NULL},
+        {"--compare-args", &out_options->compare_args, NULL},
+        {"--tolerance", &out_options->tolerance, NULL},
+        {NULL, NULL, NULL}};
     struct orr_cli_positional words;
     char *storage[ORR_CLI_POSITIONAL_MAX];
     enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, out_help);
@@ -415,7 +449,8 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
     writable_words(argc, argv, &words, storage);
     if ((exit = read_seed(cli, argv[0], seed, &out_options->seed)) != ORR_EXIT_OK ||
         (exit = read_runner(cli, argv[0], out_options->runner)) != ORR_EXIT_OK ||
-        (exit = read_trace(cli, argv[0], trace, out_options)) != ORR_EXIT_OK)
+        (exit = read_trace(cli, argv[0], trace, out_options)) != ORR_EXIT_OK ||
+        (exit = orr_compare_check(cli, argv[0], out_options)) != ORR_EXIT_OK)
         return exit;
     return read_words(cli, argv[0], &words, want_scenario, out_options, storage);
 }

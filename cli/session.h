@@ -33,6 +33,10 @@ struct orr_session_options {
     uint64_t seed;
     bool timing_only;
     const char *runner; /* "inline" or "per-device"; NULL: the scenario's, or inline */
+    /* Run again on other devices, with other arguments ("key=value key=value"), and compare the
+     * results of every operator: see cli/compare.h. All NULL: no. */
+    const char *compare_devices, *compare_args, *tolerance;
+    bool record_values; /* keep them in the result */
     void (*print)(void *context, const char *text, size_t length);
     void *print_context;
 };
@@ -51,7 +55,9 @@ struct orr_session_result {
     char device_name[ORR_DEVICE_NAME_MAX];
     char backend[16];
     bool virtual_clock;
-    struct orr_judgement *verdicts; /* owned */
+    struct orr_recording *recording; /* owned; NULL unless asked for */
+    char *comparison;                /* what comparing two runs gave, in lines; owned; or NULL */
+    struct orr_judgement *verdicts;  /* owned */
     size_t verdict_count, failed_count;
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/move_internal.h"
+#include "runtime/recording_internal.h"
 #include "runtime/redistribute_internal.h"
 
 /* One step: from `source` to `target`, whose layouts differ along one axis only. */
@@ -423,11 +424,15 @@ enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct 
         status = orr__redistribute_begin(tensor, "redistribute");
     }
     if (status == ORR_OK) {
+        status = orr__recordings_turn(runtime);
+    }
+    if (status == ORR_OK) {
         status = orr__redistribute(tensor, layout, out_tensor);
     }
     if (status == ORR_OK) {
         struct orr__stage step = {.input_count = 1, .inputs = {tensor}, .outputs = {*out_tensor}};
         orr__tape_record(runtime, &step);
+        orr__recordings_add(runtime, &step);
     }
     return status;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/recording_internal.h"
 #include "runtime/tensor_internal.h"
 
 const char *orr__operator_class_text(enum orr_operator_class class) {
@@ -441,6 +442,9 @@ enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_o
     if (status == ORR_OK) {
         status = orr__runtime_turn(runtime); /* before anything is done that can't be repeated */
     }
+    if (status == ORR_OK) {
+        status = orr__recordings_turn(runtime);
+    }
     if (status != ORR_OK) {
         return status;
     }
@@ -462,6 +466,7 @@ enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_o
         return status;
     }
     orr__tape_record(runtime, &stage);
+    orr__recordings_add(runtime, &stage);
     for (int i = 0; i < op->outputs; i++) {
         out_outputs[i] = stage.outputs[i];
     }

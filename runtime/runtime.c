@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/recording_internal.h"
 #include "runtime/runtime_internal.h"
 #include "runtime/tensor_internal.h"
 
@@ -295,6 +296,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
         runtime->backend->verbs->close(runtime->backend);
     release_sink(runtime);
     orr__compiled_destroy(runtime);
+    orr__recordings_detach(runtime);
     orr__tapes_destroy(runtime);
     orr__futures_destroy(runtime);
     orr__tensors_destroy(runtime);

@@ -708,6 +708,7 @@ int orr__sandbox_fill(lua_State *L) {
     orr__open_regions(L);
     orr__open_autograd(L);
     orr__open_roles(L);
+    orr__open_recordings(L);
     lua_pushvalue(L, -1);
     lua_setfield(L, LUA_REGISTRYINDEX, ORR__MODULE);
     orr__module_seal(L, "orrery");

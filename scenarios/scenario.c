@@ -75,6 +75,7 @@ void orr_scenario_destroy(struct orr_scenario **handle) {
         lua_close(scenario->lua);
     assert(scenario->lua_bytes == 0);
     free_expectations(scenario);
+    orr__recordings_free(scenario);
     orr_memory_free(scenario->memory, scenario->hosts);
     orr_memory_free(scenario->memory, scenario);
 }

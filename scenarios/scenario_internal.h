@@ -34,7 +34,8 @@ enum {
     ORR__SITE_MAX = 512,
     ORR__HOSTS_MAX = 65536,
     ORR__EXPECTATIONS_MAX = 1 << 20,
-    ORR__WAITS_FOR_MAX = 80
+    ORR__WAITS_FOR_MAX = 80,
+    ORR__RECORDINGS_MAX = 256
 };
 
 /* One host: a coroutine. */
@@ -86,6 +87,9 @@ struct orr_scenario {
      * reaches the top with that message has that status, any other is ORR_INVALID. */
     enum orr_status raised;
     char raised_text[ORR_ERROR_TEXT_MAX];
+
+    struct orr_recording **recordings; /* that scenarios hold; owned */
+    size_t recording_count, recording_capacity;
 
     struct orr_expectation *expectations; /* texts are owned */
     size_t expectation_count, expectation_capacity;
@@ -216,6 +220,10 @@ void orr__open_buffers(lua_State *L);
 void orr__open_communicators(lua_State *L);
 void orr__open_mailboxes(lua_State *L);
 void orr__open_expect(lua_State *L); /* to the table `expect` */
+
+/* --- lua_recording.c --- */
+/* Frees the recordings that are left. */
+void orr__recordings_free(struct orr_scenario *scenario);
 
 /* Index of the device whose handle is at `index`. */
 uint32_t orr__device(lua_State *L, int index);

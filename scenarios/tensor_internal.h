@@ -23,6 +23,7 @@ void orr__open_tensors(lua_State *L);
 void orr__open_regions(lua_State *L);
 void orr__open_autograd(lua_State *L);
 void orr__open_roles(lua_State *L);
+void orr__open_recordings(lua_State *L);
 /* Adds the table's operators: as functions to the table at `functions`, as methods to that at
  * `methods`. */
 void orr__add_operators(lua_State *L, int functions, int methods);

@@ -121,6 +121,12 @@ static const struct {
                  "print('done at', orrery.now())\n"
                  "expect.clean()\n"
                  "expect.equal(p.ns, 1000)\n"},
+    {"numbers.lua", "-- devices: sim:h100*2\n"
+                    "local p = orrery.args{ by = 2 }\n"
+                    "local x = orrery.ones{ shape = {4, 4}, place = {'S(0)'} }\n"
+                    "local y = (x * 1):redistribute('R')\n"
+                    "print((y * p.by):sum():future():get())\n"
+                    "expect.clean()\n"},
     {"syntax.lua", "local a = 1\nlocal b = = 2\n"},
     {"key.lua", "orrery.device(0):stream():kernel{ name = 'k' }\n"
                 "orrery.device(0):stream():kernel{ nmae = 'k' }\n"},
@@ -369,6 +375,32 @@ static void explain_tells_what_each_command_waited_for(void **state) {
 
 /* --- analyze and export --- */
 
+static void a_second_run_elsewhere_agrees_or_says_where_it_parts(void **state) {
+    (void)state;
+    assert_int_equal(shell("orrery run numbers.lua --trace off --compare-devices cpu*2"), 0);
+    expect_text(result.out, "32.0\nnumbers.lua: "); /* the second run prints nothing */
+    expect_text(result.out, "expectations: 1 met, 0 failed");
+    expect_text(result.out, "4 operators compared within 1e-05: they agree\n");
+    assert_int_equal(shell("orrery run numbers.lua --trace off --compare-args by=3"), 1);
+    expect_text(result.out, "failed: two runs: 3 operators compared within 1e-05; the first that "
+                            "parts is operator 2, scale, result 0\n");
+    expect_text(result.out, "  second: f32 [4, 4] R at numbers.lua:5\n");
+    expect_text(result.out, "attribute alpha is not the same: 2 and 3\n");
+    shell("orrery run numbers.lua --trace off --compare-args by=3 --tolerance 0.5");
+    assert_int_equal(result.exit, 0);
+    shell("orrery run numbers.lua --trace off --tolerance 1");
+    expect_message(2, "--tolerance goes with --compare-devices or --compare-args "
+                      "(orrery run --help)");
+    shell("orrery run numbers.lua --trace off --compare-devices cpu*2 --timing-only");
+    expect_message(2, "--timing-only runs have no numbers to compare (orrery run --help)");
+    shell("orrery run numbers.lua --trace off --compare-devices cpu*2 --tolerance=-1");
+    expect_message(2, "--tolerance '-1': expected a number, 0 or more (orrery run --help)");
+    assert_int_equal(shell("orrery run numbers.lua --trace off --compare-args 'by'"), 2);
+    expect_text(result.err, "--compare-args: 'by': expected key=value\n");
+    assert_int_equal(shell("orrery run numbers.lua --trace off --compare-args 'bye=1'"), 2);
+    expect_text(result.err, "did you mean 'by'?");
+}
+
 static void json_is_one_document_and_nothing_else(void **state) {
     (void)state;
     assert_int_equal(shell("orrery run good.lua -o good.db && orrery analyze good.db --json"), 0);
@@ -518,6 +550,7 @@ int main(void) {
         cmocka_unit_test(a_file_that_orrery_did_not_write_is_left_alone),
         cmocka_unit_test(a_full_disk_ends_with_4_and_what_was_written_stays),
         cmocka_unit_test(explain_tells_what_each_command_waited_for),
+        cmocka_unit_test(a_second_run_elsewhere_agrees_or_says_where_it_parts),
         cmocka_unit_test(json_is_one_document_and_nothing_else),
         cmocka_unit_test(a_trace_becomes_a_timeline_plain_or_compressed),
         cmocka_unit_test(a_bad_trace_ends_with_3_and_one_line),
