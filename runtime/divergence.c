@@ -122,7 +122,7 @@ static void compare_elements(struct orr_difference *d) {
     }
 }
 
-/* The operator that made it, however often it was redistributed since; NULL: it was there before. */
+/* The operator that made it, however often it moved since; NULL: it was there before. */
 static const struct orr_recorded_call *maker_of(const struct side *side,
                                                 const struct orr_recorded_value *value) {
     while (value->maker >= 0) {

@@ -8,7 +8,11 @@
 #include "runtime/autograd_internal.h"
 #include "runtime/recording_internal.h"
 
-enum { CALLS_MAX = 1 << 24, VALUES_MAX = 1 << 26, PENDING_MAX = ORR_INPUTS_MAX + ORR_OUTPUTS_MAX };
+enum {
+    CALLS_MAX = 1 << 24,
+    VALUES_MAX = 1 << 26,
+    MORE = ORR_INPUTS_MAX + ORR_OUTPUTS_MAX /* values that one call adds at most */
+};
 
 /* A value that is still on the devices. */
 struct pending {
@@ -28,8 +32,8 @@ struct orr_recording {
     size_t value_count, value_capacity;
     struct orr_recorded_call *calls;
     size_t call_count, call_capacity;
-    struct pending pending[PENDING_MAX];
-    int pending_count;
+    struct pending *pending; /* of the last call, or of several while the host is blocked */
+    size_t pending_count, pending_capacity;
     enum orr_status status; /* the first failure */
     struct orr_error error;
 };
@@ -42,7 +46,7 @@ static void fail(struct orr_recording *recording, enum orr_status status, const 
 }
 
 static void drop_pending(struct orr_recording *recording) {
-    for (int i = 0; i < recording->pending_count; i++) {
+    for (size_t i = 0; i < recording->pending_count; i++) {
         orr_future_destroy(&recording->pending[i].future);
         orr__tensor_release(recording->pending[i].tensor);
     }
@@ -113,7 +117,7 @@ static enum orr_status fetch(struct orr_recording *recording, struct pending *pe
 
 /* Only ORR_BLOCKED is returned; what else fails is kept. */
 static enum orr_status flush(struct orr_recording *recording) {
-    for (int i = 0; i < recording->pending_count && recording->status == ORR_OK; i++) {
+    for (size_t i = 0; i < recording->pending_count && recording->status == ORR_OK; i++) {
         struct pending *pending = &recording->pending[i];
         if (recording->values[pending->value].data && !pending->future) {
             continue; /* done before a block */
@@ -160,12 +164,16 @@ static uint32_t number_of(struct orr_recording *recording, struct orr_tensor *te
 }
 
 static enum orr_status reserve(struct orr_recording *recording) {
-    enum orr_status status =
-        orr__variables_reserve(&recording->numbers, recording->memory, PENDING_MAX);
+    enum orr_status status = orr__variables_reserve(&recording->numbers, recording->memory, MORE);
     if (status == ORR_OK) {
-        status = orr_memory_grow(recording->memory, &recording->values, &recording->value_capacity,
-                                 recording->value_count + PENDING_MAX, sizeof *recording->values,
-                                 VALUES_MAX);
+        status =
+            orr_memory_grow(recording->memory, &recording->values, &recording->value_capacity,
+                            recording->value_count + MORE, sizeof *recording->values, VALUES_MAX);
+    }
+    if (status == ORR_OK) {
+        status = orr_memory_grow(recording->memory, &recording->pending,
+                                 &recording->pending_capacity, recording->pending_count + MORE,
+                                 sizeof *recording->pending, VALUES_MAX);
     }
     if (status == ORR_OK) {
         status = orr_memory_grow(recording->memory, &recording->calls, &recording->call_capacity,
@@ -193,7 +201,8 @@ static void add(struct orr_recording *recording, const struct orr__stage *stage)
         fail(recording, ORR_NO_MEMORY, "out of memory for recorded values");
         return;
     }
-    struct orr_recorded_call call = {.op = stage->op ? stage->op->name : "redistribute",
+    const char *moved = stage->shift.by ? "shift" : "redistribute";
+    struct orr_recorded_call call = {.op = stage->op ? stage->op->name : moved,
                                      .site = orr_names_text(recording->sites, id),
                                      .row = stage->op,
                                      .attributes = stage->attributes,
@@ -212,7 +221,6 @@ static void add(struct orr_recording *recording, const struct orr__stage *stage)
 void orr__recordings_add(struct orr_runtime *runtime, const struct orr__stage *stage) {
     for (struct orr_recording *at = runtime->recordings; at; at = at->next) {
         if (at->status == ORR_OK) {
-            assert(at->pending_count == 0); /* the turn before saw to that */
             add(at, stage);
             (void)flush(at); /* blocked: the next turn, or the end */
         }
@@ -260,6 +268,7 @@ void orr_recording_destroy(struct orr_recording **recording) {
     orr_names_destroy(&gone->sites);
     orr_memory_free(gone->memory, gone->numbers.slots);
     orr_memory_free(gone->memory, gone->values);
+    orr_memory_free(gone->memory, gone->pending);
     orr_memory_free(gone->memory, gone->calls);
     orr_memory_free(gone->memory, gone);
 }

@@ -33,9 +33,9 @@ struct orr_recorded_value {
 
 /* One operator, or one redistribution. */
 struct orr_recorded_call {
-    const char *op;                 /* the operator's name; "redistribute" */
+    const char *op;                 /* the operator's name; "redistribute", "shift" */
     const char *site;               /* "file:line", or "" */
-    const struct orr_operator *row; /* NULL: a redistribution, which changes no numbers */
+    const struct orr_operator *row; /* NULL: a redistribution or shift, no arithmetic */
     struct orr_attributes attributes;
     int input_count, output_count;
     uint32_t inputs[ORR_INPUTS_MAX], outputs[ORR_OUTPUTS_MAX]; /* values */

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "runtime/collective.h"
+#include "runtime/recording_internal.h"
 #include "runtime/redistribute_internal.h"
 
 struct member {
@@ -482,6 +483,7 @@ static enum orr_status record_all(const struct call *c) {
         status = orr__tape_reserve(c->runtime, step.inputs, 1);
         if (status == ORR_OK) {
             orr__tape_record(c->runtime, &step);
+            orr__recordings_add(c->runtime, &step);
         }
     }
     return status;

@@ -3,6 +3,7 @@
  *     axis of 4, by 1:   0 -> 1 -> 2 -> 3 -> 0      in one group of sends for each ring */
 #include <assert.h>
 
+#include "runtime/recording_internal.h"
 #include "runtime/redistribute_internal.h"
 
 struct shift {
@@ -137,6 +138,7 @@ static enum orr_status shift(struct orr_tensor *tensor, int axis, uint32_t by,
                               .outputs = {s.target},
                               .shift = {.axis = axis, .by = by}};
     orr__tape_record(runtime, &step);
+    orr__recordings_add(runtime, &step);
     *out_tensor = s.target;
     return ORR_OK;
 }
