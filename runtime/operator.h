@@ -75,8 +75,8 @@
  *                  experts, within each of gb x gs groups ([gb, gs]; [] is one)    (experts.c)
  *   moe_combine    y [experts, gb, gs, capacity, h], indices, [weights] -> [b, s, h]: and back
  *   moe_dot        x [b, s, h], y, indices -> [b, s, k]: the gradient of weights
- *   sdpa_block     q, k, v as sdpa's -> out, lse [b, h, s] f32 (f64 for f64)    causal=false scale=0
- *                  blocks=1 shift=0; each block of queries sees one block of the keys, which was
+ *   sdpa_block     q, k, v as sdpa's -> out, lse [b, h, s] f32 (f64 for f64)    causal=false
+ *                  scale=0 blocks=1 shift=0; each block of queries sees one block of the keys, which was
  *                  moved by `shift` blocks: a step of ring attention      (attention_block.c)
  *   sdpa_merge     out_a, lse_a, out_b, lse_b -> out, lse: of both sets of keys
  *   sdpa_block_backward    grad, q, k, v, out, lse -> dq, dk, dv    as sdpa_block; out and lse of
@@ -102,7 +102,8 @@
  *   expand             x    shape dims=[] shards=[]: repeated along several dimensions
  *   max_backward       grad, x    dim=ORR_DIM_ALL keepdim=false
  *   embedding_backward      grad [..., width], indices [...] -> [rows, width]    rows shards=[]
- *   cross_entropy_backward  grad [], logits, targets    total      (backward_gather.c)
+ *   cross_entropy_backward  grad [], logits, targets, [lse]    total; with the rows' log(sum(exp))
+ *                      the classes may be sharded                  (backward_gather.c)
  *
  *   conv2d_backward_input     grad, weight    stride=1 padding=0 groups=1 size: [h, w] of x
  *   conv2d_backward_weight    grad, x    stride=1 padding=0 groups=1 size: [kh, kw]

@@ -24,7 +24,8 @@
  *     expand                      S(d) -> S(d); R -> R or, as asked, S(repeated d); P -> P
  *     max_backward                S(d),S(d) -> S(d) unless d is reduced
  *     embedding_backward          S(d),S(d) -> P    S(last),R -> S(1)    R,R -> S(0) as asked
- *     cross_entropy_backward      R,S(d),S(d) -> S(d), d a dimension of rows
+ *     cross_entropy_backward      R,S(d),S(d),S(d) -> S(d), d a dimension of rows;
+ *                                 R,S(last),R,R -> S(last)
  *     pad                         S(d) -> S(d) unless d is padded; P -> P
  *     count_nonfinite             S(d) -> P
  *
@@ -323,9 +324,18 @@ static bool embedding_backward_rule(const struct question *q, struct orr_placeme
 }
 
 static bool cross_entropy_backward_rule(const struct question *q, struct orr_placement *out) {
-    *out = q->given[2];
-    return q->given[0].kind == ORR_REPLICATE && is_shard(q->given[1], q->given[2].dim) &&
-           is_shard(q->given[2], q->given[2].dim);
+    int last = rank_of(q, 1) - 1; /* the classes: sharded if lse is there */
+    *out = q->given[1];
+    if (q->given[0].kind != ORR_REPLICATE || q->given[1].kind != ORR_SHARD) {
+        return false;
+    }
+    bool rows = q->given[1].dim != last;
+    for (int i = 2; i < q->count; i++) {
+        if (rows ? !is_shard(q->given[i], q->given[1].dim) : q->given[i].kind != ORR_REPLICATE) {
+            return false;
+        }
+    }
+    return rows || q->count == 4;
 }
 
 static bool pad_rule(const struct question *q, struct orr_placement *out) {

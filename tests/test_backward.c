@@ -144,6 +144,15 @@ static const struct cost_row costs[] = {
      200000,
      4,
      0},
+    {{"cross_entropy_backward",
+      {{F32, SCALAR}, {BF16, SHAPE(100, 1000)}, {I64, SHAPE(100)}, {F32, SHAPE(100)}},
+      4,
+      {{"total", 100, 0, {0}}}},
+     300000,
+     200000 + 800 + 400,
+     200000,
+     4,
+     0},
     {{"pad", {{F32, SHAPE(10, 50)}}, 1, {{"after", 0, 0, SHAPE(10)}}}, 0, 2000, 4000, 0, 0},
     {{"conv2d_backward_input",
       {{BF16, SHAPE(1, 128, 32, 32)}, {BF16, SHAPE(128, 64, 3, 3)}},
@@ -602,6 +611,46 @@ static void scatter_adds_repeated_indices_in_order(void **state) {
     close_many(&call);
 }
 
+/* A piece of the classes, with the sums of whole rows, gives that piece of the gradient; a target
+ * that another rank has is left out. */
+static void sharded_classes_have_their_part_of_a_losss_gradient(void **state) {
+    (void)state;
+    enum { N = 3, CLASSES = 7, FIRST = 2, HERE = 3 };
+    struct random random = random_seeded();
+    struct example all = {"cross_entropy_backward",
+                          {{F64, SCALAR}, {F64, SHAPE(N, CLASSES)}, {I64, SHAPE(N)}},
+                          3,
+                          {{"total", 5, 0, {0}}}};
+    struct example part = {
+        "cross_entropy_backward",
+        {{F64, SCALAR}, {F64, SHAPE(N, HERE)}, {I64, SHAPE(N)}, {F64, SHAPE(N)}},
+        4,
+        {{"total", 5, 0, {0}}, {"first", FIRST, 0, {0}}, {"whole", CLASSES, 0, {0}}}};
+    const int64_t targets[N] = {FIRST + 1, 0, CLASSES - 1};
+    struct many whole = open_example(&all, F64, &random, -1, 1);
+    struct many piece = open_example(&part, F64, &random, -1, 1);
+    memcpy(whole.inputs[2].data, targets, sizeof targets);
+    memcpy(piece.inputs[2].data, targets, sizeof targets);
+    memcpy(piece.inputs[0].data, whole.inputs[0].data, sizeof(double));
+    for (int64_t row = 0; row < N; row++) {
+        double sum = 0, *logits = (double *)whole.inputs[1].data + row * CLASSES;
+        for (int64_t i = 0; i < CLASSES; i++) {
+            sum += exp(logits[i]);
+        }
+        ((double *)piece.inputs[3].data)[row] = log(sum);
+        memcpy((double *)piece.inputs[1].data + row * HERE, logits + FIRST, HERE * sizeof(double));
+    }
+    run_many(&whole);
+    run_many(&piece);
+    for (int64_t i = 0; i < N * HERE; i++) {
+        assert_near("cross_entropy_backward", i, tensor_at(&piece.outputs[0], i),
+                    tensor_at(&whole.outputs[0], i / HERE * CLASSES + FIRST + i % HERE), 1e-15,
+                    1e-14);
+    }
+    close_many(&whole);
+    close_many(&piece);
+}
+
 static void ties_and_corners_have_the_documented_slopes(void **state) {
     (void)state;
     static const struct {
@@ -893,6 +942,7 @@ int main(void) {
         cmocka_unit_test(every_row_takes_empty_tensors),
         cmocka_unit_test(attention_over_several_blocks_equals_its_definition),
         cmocka_unit_test(scatter_adds_repeated_indices_in_order),
+        cmocka_unit_test(sharded_classes_have_their_part_of_a_losss_gradient),
         cmocka_unit_test(ties_and_corners_have_the_documented_slopes),
         cmocka_unit_test(adamw_follows_the_paper),
         cmocka_unit_test(the_first_step_of_adamw_is_the_learning_rate),

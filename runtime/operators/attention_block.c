@@ -5,8 +5,8 @@
  *     sdpa_block     q [b, h, s, d], k [b, hkv, t, d], v [b, hkv, t, dv] -> out [b, h, s, dv],
  *                    lse [b, h, s]    causal=false scale=0 blocks=1 shift=0
  *     sdpa_merge     out_a, lse_a, out_b, lse_b -> out, lse
- *     sdpa_block_backward    grad, q, k, v, out, lse -> dq, dk, dv    as sdpa_block; out and lse are
- *                    those of all blocks together
+ *     sdpa_block_backward    grad, q, k, v, out, lse -> dq, dk, dv    as sdpa_block; out and lse
+ *                    are those of all blocks together
  *
  * The sequence is cut into `blocks` equal blocks, and queries of block r see keys of block r of the
  * operands, which are block (r - shift) mod blocks of the sequence: k and v were moved `shift`

@@ -4,9 +4,11 @@
  *                             sum of grad's rows whose index is r (scatter-add), zeros without one.
  *                             A rank that is to have some of the rows only (`shards`, as expand's)
  *                             leaves out the others
- *     cross_entropy_backward  grad [], logits [..., classes], targets [...]    total: the divisor
- *                             of the mean, the number of rows if all are here:
+ *     cross_entropy_backward  grad [], logits [..., classes], targets [...], [lse [...]]    total:
+ *                             the divisor of the mean, the number of rows if all are here:
  *                             grad / total * (softmax(logits) - one hot target)
+ *                             lse, log(sum(exp(logits))) of each row, takes the place of a pass
+ *                             over it, and lets the classes be sharded
  *
  * A row of the table's gradient is added in f64 in the order of the indices, so that the result
  * does not depend on threads; the real kernels add atomically.
@@ -15,8 +17,8 @@
  *   embedding_backward: an addition for each element of grad. Reads grad and the indices once,
  *   writes the whole table's gradient, zeros too: it is dense, as in PyTorch without sparse=True.
  *   cross_entropy_backward: 6 FLOPs for each logit: the forward pass's 4 for softmax (maximum,
- *   subtract, exp, add), and two multiplications (by 1 / sum and by grad / total). Reads logits and
- *   targets once, writes their gradient once. */
+ *   subtract, exp, add), and two multiplications (by 1 / sum and by grad / total); with lse 3:
+ *   subtract, exp, multiply. Reads logits, targets and lse once, writes their gradient once. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -182,6 +184,9 @@ const struct orr_operator orr__operator_embedding_backward = {
 
 /* ---- cross_entropy_backward ---- */
 
+/* Of sharded classes: which of how many this rank has. */
+enum { LOSS_TOTAL, LOSS_FIRST, LOSS_WHOLE };
+
 static enum orr_status infer_cross_entropy(const struct orr_operand_info *inputs, int input_count,
                                            const struct orr_attributes *attributes,
                                            struct orr_operand_info *out_outputs,
@@ -197,6 +202,13 @@ static enum orr_status infer_cross_entropy(const struct orr_operand_info *inputs
     if (inputs[0].dtype != loss.dtype || inputs[0].shape.rank != 0)
         return orr__refuse(op, inputs, input_count, error, "expected grad [] of %s",
                            orr_dtype_name(loss.dtype));
+    bool has_lse = input_count == 4;
+    if (has_lse &&
+        (inputs[3].dtype != loss.dtype || !orr_shape_equal(&inputs[3].shape, &inputs[2].shape)))
+        return orr__refuse(op, inputs, input_count, error, "expected lse of %s, of targets' shape",
+                           orr_dtype_name(loss.dtype));
+    if (attributes->values[LOSS_WHOLE].integer != 0 && !has_lse)
+        return orr__refuse(op, inputs, input_count, error, "sharded classes need lse");
     if (attributes->values[0].integer < 1)
         return orr__refuse(op, inputs, input_count, error,
                            "total is %" PRId64 ", expected 1 or more",
@@ -208,35 +220,44 @@ static enum orr_status infer_cross_entropy(const struct orr_operand_info *inputs
 static struct orr_cost cost_cross_entropy(const struct orr_operand_info *inputs, int input_count,
                                           const struct orr_attributes *attributes,
                                           const struct orr_operand_info *outputs) {
-    (void)input_count;
     (void)attributes;
+    bool has_lse = input_count == 4;
     return (struct orr_cost){
-        .flops = orr__times(6, (uint64_t)orr_shape_count(&inputs[1].shape)),
-        .bytes_read = orr__bytes(&inputs[1]) + orr__bytes(&inputs[2]),
+        .flops = orr__times(has_lse ? 3 : 6, (uint64_t)orr_shape_count(&inputs[1].shape)),
+        .bytes_read = orr__bytes(&inputs[1]) + orr__bytes(&inputs[2]) +
+                      (has_lse ? orr__bytes(&inputs[3]) : 0),
         .bytes_written = orr__bytes(&outputs[0]),
         .bytes_broadcast = orr__bytes(&inputs[0]),
         .unit = ORR_UNIT_VECTOR,
     };
 }
 
-#define LOSS_ROW(suffix, type)                                                                     \
-    static void loss_row_##suffix(type *row, int64_t classes, int64_t target, double factor) {     \
-        type scale = (type)(factor / orr__row_exp_##suffix(row, classes, 1));                      \
+/* `target` is below 0 where another rank has it; `lse` may be NULL. */
+#define LOSS_ROW(suffix, type, exponential)                                                        \
+    static void loss_row_##suffix(type *row, int64_t classes, int64_t target, const double *lse,   \
+                                  double factor) {                                                 \
+        type scale = (type)factor;                                                                 \
+        if (lse)                                                                                   \
+            for (int64_t i = 0; i < classes; i++)                                                  \
+                row[i] = exponential(row[i] - (type)*lse);                                         \
+        else                                                                                       \
+            scale = (type)(factor / orr__row_exp_##suffix(row, classes, 1));                       \
         for (int64_t i = 0; i < classes; i++)                                                      \
             row[i] *= scale;                                                                       \
-        row[target] -= (type)factor;                                                               \
+        if (target >= 0)                                                                           \
+            row[target] -= (type)factor;                                                           \
     }
-LOSS_ROW(f32, float)
-LOSS_ROW(f64, double)
+LOSS_ROW(f32, float, expf)
+LOSS_ROW(f64, double, exp)
 
 static enum orr_status refuse_target(const struct orr_tensor_view *inputs, int64_t target,
-                                     int64_t at, struct orr_error *error) {
+                                     int64_t at, int64_t classes, struct orr_error *error) {
     struct orr_operand_info infos[3] = {orr__info(&inputs[0]), orr__info(&inputs[1]),
                                         orr__info(&inputs[2])};
     return orr__refuse(&orr__operator_cross_entropy_backward, infos, 3, error,
                        "target %" PRId64 " at position %" PRId64
                        " is not a class, expected 0 to %" PRId64,
-                       target, at, orr__row_length(&inputs[1].shape) - 1);
+                       target, at, classes - 1);
 }
 
 static enum orr_status compute_cross_entropy(const struct orr_tensor_view *inputs, int input_count,
@@ -244,8 +265,10 @@ static enum orr_status compute_cross_entropy(const struct orr_tensor_view *input
                                              const struct orr_tensor_view *outputs,
                                              const struct orr_memory *memory,
                                              struct orr_error *error) {
-    (void)input_count;
     int64_t n = orr_shape_count(&inputs[2].shape), classes = orr__row_length(&inputs[1].shape);
+    int64_t first = attributes->values[LOSS_FIRST].integer;
+    int64_t whole =
+        attributes->values[LOSS_WHOLE].integer ? attributes->values[LOSS_WHOLE].integer : classes;
     double total = (double)attributes->values[0].integer;
     enum orr_dtype compute = inputs[0].dtype, dtype = inputs[1].dtype;
     double factor = orr_dtype_load(compute, inputs[0].data, 0) / total;
@@ -257,16 +280,20 @@ static enum orr_status compute_cross_entropy(const struct orr_tensor_view *input
     enum orr_status status = ORR_OK;
     for (int64_t i = 0; i < n && status == ORR_OK; i++) {
         int64_t target = orr__load_index(&inputs[2], i);
-        if (target < 0 || target >= classes) {
-            status = refuse_target(inputs, target, i, error);
+        if (target < 0 || target >= whole) {
+            status = refuse_target(inputs, target, i, whole, error);
             break;
         }
+        double sum = input_count == 4 ? orr_dtype_load(compute, inputs[3].data, (size_t)i) : 0;
+        const double *lse = input_count == 4 ? &sum : NULL;
+        target -= first;
+        target = target < classes ? target : -1;
         const char *from = (const char *)inputs[1].data + (size_t)i * row_bytes;
         orr_dtype_convert(compute, row, dtype, from, (size_t)classes);
         if (compute == ORR_DTYPE_F64)
-            loss_row_f64(row, classes, target, factor);
+            loss_row_f64(row, classes, target, lse, factor);
         else
-            loss_row_f32(row, classes, target, factor);
+            loss_row_f32(row, classes, target, lse, factor);
         orr_dtype_convert(dtype, (char *)outputs[0].data + (size_t)i * row_bytes, compute, row,
                           (size_t)classes);
     }
@@ -274,9 +301,13 @@ static enum orr_status compute_cross_entropy(const struct orr_tensor_view *input
     return status;
 }
 
-static const char *const cross_entropy_names[] = {"grad", "logits", "targets"};
+static const char *const cross_entropy_names[] = {"grad", "logits", "targets", "lse"};
 static const struct orr_attribute_spec cross_entropy_attributes[] = {
-    {.name = "total", .kind = ORR_ATTRIBUTE_INT, .required = true},
+    [LOSS_TOTAL] = {.name = "total", .kind = ORR_ATTRIBUTE_INT, .required = true},
+    [LOSS_FIRST] =
+        {.name = "first", .kind = ORR_ATTRIBUTE_INT, .local = ORR_LOCAL_START, .of = 1, .dim = -1},
+    [LOSS_WHOLE] =
+        {.name = "whole", .kind = ORR_ATTRIBUTE_INT, .local = ORR_LOCAL_WHOLE, .of = 1, .dim = -1},
     {.name = NULL},
 };
 
@@ -284,7 +315,7 @@ const struct orr_operator orr__operator_cross_entropy_backward = {
     .name = "cross_entropy_backward",
     .class = ORR_OPERATOR_GATHER,
     .inputs_min = 3,
-    .inputs_max = 3,
+    .inputs_max = 4,
     .outputs = 1,
     .input_names = cross_entropy_names,
     .attributes = cross_entropy_attributes,
