@@ -116,6 +116,10 @@ uint32_t orr_communicator_device(const struct orr_communicator *communicator, ui
     return communicator->devices[rank];
 }
 
+const char *orr_communicator_name(const struct orr_communicator *communicator) {
+    return orr_names_text(communicator->runtime->names, communicator->name);
+}
+
 /* --- what members share --- */
 
 /* A copy of the counts or transfers of a collective, until its last member has retired. */

@@ -30,6 +30,8 @@ void orr_communicator_destroy(struct orr_communicator **communicator);
 /* Number of ranks, and the device of one (rank < size). */
 uint32_t orr_communicator_size(const struct orr_communicator *communicator);
 uint32_t orr_communicator_device(const struct orr_communicator *communicator, uint32_t rank);
+/* Its name; borrowed until the runtime is destroyed. */
+const char *orr_communicator_name(const struct orr_communicator *communicator);
 
 /* A contiguous range of a buffer. */
 struct orr_piece {

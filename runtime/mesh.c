@@ -382,12 +382,36 @@ static bool make_bridge(struct orr_mesh *a, struct orr_mesh *b, struct orr__mesh
                  orr_mesh_devices_text(b, there));
         uint32_t count = number_devices(a, b, numbers, bridge->ranks, devices);
         status = orr_communicator_create(a->runtime, name, devices, count, &bridge->communicator);
+        bridge->streams = orr_memory_alloc(memory, count * sizeof(struct orr_stream *));
+        status = bridge->streams ? status : orr__runtime_no_memory(a->runtime);
     } else {
         (void)orr__runtime_no_memory(a->runtime);
     }
     orr_memory_free(memory, numbers);
     orr_memory_free(memory, devices);
     return status == ORR_OK;
+}
+
+/* The runtime frees communicator and streams. */
+static void free_bridge(const struct orr_memory *memory, struct orr__mesh_bridge *bridge) {
+    orr_memory_free(memory, bridge->ranks);
+    orr_memory_free(memory, bridge->streams);
+    orr_memory_free(memory, bridge);
+}
+
+struct orr_stream *orr__bridge_stream(const struct orr__mesh_bridge *bridge, uint32_t rank) {
+    const struct orr_communicator *communicator = bridge->communicator;
+    if (!bridge->streams[rank]) {
+        char name[2 * ORR_MESH_TEXT_MAX + 32]; /* meshes of other shapes have the same devices */
+        snprintf(name, sizeof name, "%s (%u)", orr_communicator_name(communicator),
+                 (unsigned)communicator->id);
+        enum orr_status status =
+            orr_stream_create(bridge->other->runtime, communicator->devices[rank],
+                              ORR_STREAM_COMMUNICATE, name, &bridge->streams[rank]);
+        assert((status == ORR_OK) == (bridge->streams[rank] != NULL));
+        (void)status;
+    }
+    return bridge->streams[rank];
 }
 
 const struct orr__mesh_bridge *orr__mesh_bridge(struct orr_mesh *a, struct orr_mesh *b,
@@ -405,8 +429,7 @@ const struct orr__mesh_bridge *orr__mesh_bridge(struct orr_mesh *a, struct orr_m
         return NULL;
     }
     if (!make_bridge(a, b, bridge)) {
-        orr_memory_free(memory, bridge->ranks);
-        orr_memory_free(memory, bridge);
+        free_bridge(memory, bridge);
         return NULL;
     }
     bridge->next = a->bridges;
@@ -418,8 +441,7 @@ static void free_bridges(const struct orr_memory *memory, struct orr_mesh *mesh)
     while (mesh->bridges) {
         struct orr__mesh_bridge *bridge = mesh->bridges;
         mesh->bridges = bridge->next;
-        orr_memory_free(memory, bridge->ranks);
-        orr_memory_free(memory, bridge);
+        free_bridge(memory, bridge);
     }
 }
 

@@ -89,6 +89,7 @@ struct orr__mesh_bridge {
     struct orr_mesh *other;
     struct orr_communicator *communicator; /* the runtime's */
     uint32_t *ranks;                       /* in the communicator, of the other's ranks; owned */
+    struct orr_stream **streams; /* of the communicator's ranks, made on first use; owned */
     struct orr__mesh_bridge *next;
 };
 
@@ -96,6 +97,12 @@ struct orr__mesh_bridge {
  * one of the two. NULL without memory. Owned by the meshes. */
 const struct orr__mesh_bridge *orr__mesh_bridge(struct orr_mesh *a, struct orr_mesh *b,
                                                 struct orr_mesh **out_first);
+
+/* The stream of kind communicate in which a rank of the bridge's communicator sends and receives. It
+ * is the bridge's alone, as frameworks give each process group its own: in the device's one
+ * communicate stream the collectives of a stage would wait behind a receive that its neighbour is
+ * not ready for. NULL without memory. */
+struct orr_stream *orr__bridge_stream(const struct orr__mesh_bridge *bridge, uint32_t rank);
 
 /* Frees all meshes of a runtime; called by its destroy. */
 void orr__meshes_destroy(struct orr_runtime *runtime);

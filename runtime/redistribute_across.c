@@ -24,7 +24,11 @@ struct crossing {
     struct way *ways;                   /* of each part */
     struct orr__blob *packed, *arrived; /* of each old and new rank; no buffer if not needed */
     uint64_t *packed_bytes, *arrived_bytes;
-    enum orr_stream_kind *kinds; /* for which each new rank's piece is allocated */
+    /* Of sends. */
+    const struct orr__mesh_bridge *bridge;
+    const uint32_t *old_ranks, *new_ranks; /* in its communicator; NULL: the mesh's own */
+    /* Of each new rank: where what is sent to it arrives, and to whose stream its piece belongs. */
+    struct orr_stream **arrivals, **owners;
 };
 
 static const struct orr_mesh *old_mesh(const struct crossing *x) {
@@ -75,34 +79,48 @@ static void lay_out(struct crossing *x, size_t index) {
     }
 }
 
-/* A piece that sends arrive in belongs to the communicate stream; one that only a kernel writes to
- * the compute stream. */
-static void lay_out_all(struct crossing *x) {
-    for (uint32_t i = 0; i < new_mesh(x)->size; i++) {
-        x->kinds[i] = ORR_STREAM_COMPUTE;
+static uint32_t old_rank(const struct crossing *x, uint32_t rank) {
+    return x->old_ranks ? x->old_ranks[rank] : rank;
+}
+
+static uint32_t new_rank(const struct crossing *x, uint32_t rank) {
+    return x->new_ranks ? x->new_ranks[rank] : rank;
+}
+
+/* A piece that sends arrive in belongs to the bridge's stream; one that only a kernel writes to the
+ * compute stream. */
+static enum orr_status lay_out_all(struct crossing *x) {
+    enum orr_status status = ORR_OK;
+    for (uint32_t i = 0; status == ORR_OK && i < new_mesh(x)->size; i++) {
+        x->owners[i] = orr_device_stream(x->runtime, new_mesh(x)->devices[i], ORR_STREAM_COMPUTE);
+        status = x->owners[i] ? ORR_OK : ORR_NO_MEMORY;
     }
-    for (size_t i = 0; i < x->parts.count; i++) {
+    for (size_t i = 0; status == ORR_OK && i < x->parts.count; i++) {
         const struct orr__part *part = &x->parts.items[i];
-        if (!part->local) {
-            lay_out(x, i);
+        if (part->local) {
+            continue;
         }
-        if (!part->local && !x->ways[i].unpacks) {
-            x->kinds[part->target] = ORR_STREAM_COMMUNICATE;
-        }
+        lay_out(x, i);
+        struct orr_stream *stream = orr__bridge_stream(x->bridge, new_rank(x, part->target));
+        status = stream ? ORR_OK : ORR_NO_MEMORY;
+        x->arrivals[part->target] = stream;
+        x->owners[part->target] = x->ways[i].unpacks ? x->owners[part->target] : stream;
     }
+    return status;
 }
 
 /* --- memory --- */
 
 enum orr_status orr__blobs_allocate(const struct orr_mesh *mesh, enum orr_stream_kind kind,
-                                    const uint64_t *bytes, const char *label,
-                                    struct orr__blob *blobs) {
+                                    struct orr_stream *const *streams, const uint64_t *bytes,
+                                    const char *label, struct orr__blob *blobs) {
     struct orr_runtime *runtime = mesh->runtime;
     enum orr_role before = orr_runtime_set_role(runtime, runtime->host, ORR_ROLE_COMMUNICATION);
     enum orr_status status = ORR_OK;
     for (uint32_t i = 0; status == ORR_OK && i < mesh->size; i++) {
         if (bytes[i] > 0) {
-            struct orr_stream *stream = orr_device_stream(runtime, mesh->devices[i], kind);
+            struct orr_stream *stream =
+                streams ? streams[i] : orr_device_stream(runtime, mesh->devices[i], kind);
             status = stream ? orr_buffer_alloc(stream, bytes[i], label, &blobs[i].buffer)
                             : ORR_NO_MEMORY;
         }
@@ -120,14 +138,14 @@ void orr__blobs_free(struct orr__blob *blobs, uint32_t count) {
 }
 
 static enum orr_status allocate(struct crossing *x) {
-    enum orr_status status = orr__tensor_allocate_each(x->target, x->kinds, "redistribute");
+    enum orr_status status = orr__tensor_allocate_each(x->target, x->owners, "redistribute");
     if (status == ORR_OK) {
-        status = orr__blobs_allocate(old_mesh(x), ORR_STREAM_COMPUTE, x->packed_bytes,
+        status = orr__blobs_allocate(old_mesh(x), ORR_STREAM_COMPUTE, NULL, x->packed_bytes,
                                      "send_receive", x->packed);
     }
     if (status == ORR_OK) {
-        status = orr__blobs_allocate(new_mesh(x), ORR_STREAM_COMMUNICATE, x->arrived_bytes,
-                                     "send_receive", x->arrived);
+        status = orr__blobs_allocate(new_mesh(x), ORR_STREAM_COMMUNICATE, x->arrivals,
+                                     x->arrived_bytes, "send_receive", x->arrived);
     }
     return status;
 }
@@ -141,7 +159,8 @@ static void crossing_free(struct crossing *x) {
     orr_memory_free(memory, x->arrived);
     orr_memory_free(memory, x->packed_bytes);
     orr_memory_free(memory, x->arrived_bytes);
-    orr_memory_free(memory, x->kinds);
+    orr_memory_free(memory, x->arrivals);
+    orr_memory_free(memory, x->owners);
 }
 
 static enum orr_status crossing_alloc(struct crossing *x) {
@@ -152,8 +171,10 @@ static enum orr_status crossing_alloc(struct crossing *x) {
     x->packed_bytes = orr_memory_alloc(memory, old * sizeof *x->packed_bytes);
     x->arrived = orr_memory_alloc(memory, new * sizeof *x->arrived);
     x->arrived_bytes = orr_memory_alloc(memory, new * sizeof *x->arrived_bytes);
-    x->kinds = orr_memory_alloc(memory, new * sizeof *x->kinds);
-    if (x->ways && x->packed && x->packed_bytes && x->arrived && x->arrived_bytes && x->kinds) {
+    x->arrivals = orr_memory_alloc(memory, new * sizeof(struct orr_stream *));
+    x->owners = orr_memory_alloc(memory, new * sizeof(struct orr_stream *));
+    if (x->ways && x->packed && x->packed_bytes && x->arrived && x->arrived_bytes && x->arrivals &&
+        x->owners) {
         return ORR_OK;
     }
     return orr__runtime_no_memory(x->runtime);
@@ -239,8 +260,6 @@ static enum orr_status unpack_all(const struct crossing *x) {
 
 /* The group of sends, in ranks of the bridge's communicator. */
 struct group {
-    struct orr_communicator *communicator;
-    const uint32_t *old_ranks, *new_ranks; /* NULL: the mesh's own */
     struct orr_send *sends;
     uint32_t count;
     struct orr_stream **streams; /* of each rank, NULL for one that has no part */
@@ -248,9 +267,8 @@ struct group {
 };
 
 static struct orr_stream *member(const struct crossing *x, struct group *group, uint32_t rank) {
-    uint32_t device = orr_communicator_device(group->communicator, rank);
     if (!group->streams[rank]) {
-        group->streams[rank] = orr_device_stream(x->runtime, device, ORR_STREAM_COMMUNICATE);
+        group->streams[rank] = orr__bridge_stream(x->bridge, rank);
     }
     return group->streams[rank];
 }
@@ -267,8 +285,7 @@ static struct orr__blob *send_to(const struct crossing *x, size_t i) {
 
 static enum orr_status add_send(const struct crossing *x, struct group *group, size_t i) {
     const struct orr__part *part = &x->parts.items[i];
-    uint32_t source = group->old_ranks ? group->old_ranks[part->source] : part->source;
-    uint32_t target = group->new_ranks ? group->new_ranks[part->target] : part->target;
+    uint32_t source = old_rank(x, part->source), target = new_rank(x, part->target);
     if (!member(x, group, source) || !member(x, group, target)) {
         return ORR_NO_MEMORY;
     }
@@ -284,14 +301,17 @@ static enum orr_status add_send(const struct crossing *x, struct group *group, s
 /* Sends come after what wrote the pieces: one wait for each, however many parts of it are sent. */
 static enum orr_status wait_for_pieces(const struct crossing *x, uint32_t rank) {
     const struct orr__part *items = x->parts.items;
-    struct orr_stream *stream =
-        orr_device_stream(x->runtime, old_mesh(x)->devices[rank], ORR_STREAM_COMMUNICATE);
+    struct orr_stream *stream = NULL;
     bool packs = false, sends = false;
     for (uint32_t i = x->parts.first[rank]; i != ORR_ID_NONE; i = items[i].next) {
         packs = packs || (!items[i].local && x->ways[i].packs);
         sends = sends || (!items[i].local && !x->ways[i].packs);
     }
-    enum orr_status status = stream ? ORR_OK : ORR_NO_MEMORY;
+    enum orr_status status = ORR_OK;
+    if (packs || sends) {
+        stream = orr__bridge_stream(x->bridge, old_rank(x, rank));
+        status = stream ? ORR_OK : ORR_NO_MEMORY;
+    }
     if (status == ORR_OK && packs) {
         status = orr__blob_use(&x->packed[rank], stream);
     }
@@ -310,8 +330,9 @@ static enum orr_status enqueue_group(const struct crossing *x, struct group *gro
         status = x->parts.first[i] == ORR_ID_NONE ? ORR_OK : wait_for_pieces(x, i);
     }
     if (status == ORR_OK) {
-        status = orr_send_receive_enqueue(group->communicator, x->source->info.dtype, group->sends,
-                                          group->count, group->streams, NULL, x->op, group->points);
+        status =
+            orr_send_receive_enqueue(x->bridge->communicator, x->source->info.dtype, group->sends,
+                                     group->count, group->streams, NULL, x->op, group->points);
     }
     for (size_t i = 0, k = 0; status == ORR_OK && i < x->parts.count; i++) {
         if (!x->parts.items[i].local) {
@@ -324,14 +345,8 @@ static enum orr_status enqueue_group(const struct crossing *x, struct group *gro
 
 static enum orr_status send_all(const struct crossing *x) {
     const struct orr_memory *memory = x->runtime->memory;
-    struct orr_mesh *from = x->source->layout.mesh, *first;
-    const struct orr__mesh_bridge *bridge = orr__mesh_bridge(from, x->target->layout.mesh, &first);
-    if (!bridge) {
-        return ORR_NO_MEMORY;
-    }
-    uint32_t ranks = orr_communicator_size(bridge->communicator);
-    struct group group = {.communicator = bridge->communicator};
-    *(first == from ? &group.new_ranks : &group.old_ranks) = bridge->ranks;
+    uint32_t ranks = orr_communicator_size(x->bridge->communicator);
+    struct group group = {0};
     group.sends = orr_memory_alloc(memory, x->parts.count * sizeof *group.sends);
     group.streams = orr_memory_alloc(memory, ranks * sizeof(struct orr_stream *));
     group.points = orr_memory_alloc(memory, ranks * sizeof *group.points);
@@ -352,6 +367,16 @@ static bool has_sends(const struct crossing *x) {
     return any;
 }
 
+static enum orr_status find_bridge(struct crossing *x) {
+    struct orr_mesh *from = x->source->layout.mesh, *first;
+    x->bridge = orr__mesh_bridge(from, x->target->layout.mesh, &first);
+    if (!x->bridge) {
+        return ORR_NO_MEMORY;
+    }
+    *(first == from ? &x->new_ranks : &x->old_ranks) = x->bridge->ranks;
+    return ORR_OK;
+}
+
 /* --- the whole --- */
 
 static enum orr_status exchange(struct crossing *x, uint64_t parent) {
@@ -360,8 +385,16 @@ static enum orr_status exchange(struct crossing *x, uint64_t parent) {
     if (status != ORR_OK) {
         return status;
     }
-    lay_out_all(x);
     bool sends = has_sends(x);
+    if (sends) {
+        status = find_bridge(x);
+    }
+    if (status == ORR_OK) {
+        status = lay_out_all(x);
+    }
+    if (status != ORR_OK) {
+        return status;
+    }
     orr__runtime_operator_begin(x->runtime, old_mesh(x)->devices[0], -1);
     status = allocate(x);
     if (status == ORR_OK) {

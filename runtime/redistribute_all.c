@@ -255,9 +255,9 @@ static enum orr_status exchange(struct bucket *b, int step) {
         b->arrived_bytes[rank] = bucket_bytes(b, step, rank, true);
     }
     enum orr_status status =
-        orr__blobs_allocate(b->mesh, ORR_STREAM_COMPUTE, b->packed_bytes, name, b->packed);
+        orr__blobs_allocate(b->mesh, ORR_STREAM_COMPUTE, NULL, b->packed_bytes, name, b->packed);
     if (status == ORR_OK && !in_place) {
-        status = orr__blobs_allocate(b->mesh, ORR_STREAM_COMMUNICATE, b->arrived_bytes, name,
+        status = orr__blobs_allocate(b->mesh, ORR_STREAM_COMMUNICATE, NULL, b->arrived_bytes, name,
                                      b->arrived);
     }
     for (uint32_t rank = 0; status == ORR_OK && rank < b->mesh->size; rank++) {

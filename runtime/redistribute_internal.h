@@ -119,11 +119,11 @@ void orr__change_move(const struct orr__change *change, enum orr_redistribute_ki
                       struct orr__move *move);
 
 /* Memory on the way, one buffer for each rank of a mesh that has bytes[rank] > 0, with the role of
- * communication. What was allocated is to be freed, also after a failure; that gives it back once
+ * communication: for `streams` by rank, or, if that is NULL, the devices' streams of a kind. What was allocated is to be freed, also after a failure; that gives it back once
  * its last reader has retired. */
 enum orr_status orr__blobs_allocate(const struct orr_mesh *mesh, enum orr_stream_kind kind,
-                                    const uint64_t *bytes, const char *label,
-                                    struct orr__blob *blobs) ORR_MUST_CHECK;
+                                    struct orr_stream *const *streams, const uint64_t *bytes,
+                                    const char *label, struct orr__blob *blobs) ORR_MUST_CHECK;
 void orr__blobs_free(struct orr__blob *blobs, uint32_t count);
 
 /* Does the steps of a path. *tensor is replaced by the result, whose handle it then is; `last` says

@@ -157,9 +157,9 @@ static uint64_t blob_bytes(const struct orr_tensor *tensor, uint32_t rank) {
     return bytes ? bytes : 1; /* an empty piece still has an address */
 }
 
-/* For streams of one kind, or of a kind for each rank. */
+/* For the devices' streams of a kind, or a stream for each rank. */
 static enum orr_status allocate(struct orr_tensor *tensor, enum orr_stream_kind kind,
-                                const enum orr_stream_kind *kinds, const char *label) {
+                                struct orr_stream *const *streams, const char *label) {
     struct orr_runtime *runtime = tensor->runtime;
     const struct orr_mesh *mesh = tensor->layout.mesh;
     struct orr__storage *storage =
@@ -169,8 +169,9 @@ static enum orr_status allocate(struct orr_tensor *tensor, enum orr_stream_kind 
     }
     storage->references = 1;
     for (; storage->count < mesh->size; storage->count++) {
-        struct orr_stream *stream = orr_device_stream(runtime, mesh->devices[storage->count],
-                                                      kinds ? kinds[storage->count] : kind);
+        uint32_t rank = storage->count;
+        struct orr_stream *stream =
+            streams ? streams[rank] : orr_device_stream(runtime, mesh->devices[rank], kind);
         enum orr_status status =
             stream ? orr_buffer_alloc(stream, blob_bytes(tensor, storage->count), label,
                                       &storage->blobs[storage->count].buffer)
@@ -186,10 +187,10 @@ static enum orr_status allocate(struct orr_tensor *tensor, enum orr_stream_kind 
 }
 
 static enum orr_status allocate_in_role(struct orr_tensor *tensor, enum orr_stream_kind kind,
-                                        const enum orr_stream_kind *kinds, const char *label) {
+                                        struct orr_stream *const *streams, const char *label) {
     struct orr_runtime *runtime = tensor->runtime;
     enum orr_role before = orr_runtime_set_role(runtime, runtime->host, tensor->role);
-    enum orr_status status = allocate(tensor, kind, kinds, label);
+    enum orr_status status = allocate(tensor, kind, streams, label);
     orr_runtime_set_role(runtime, runtime->host, before);
     return status;
 }
@@ -200,8 +201,8 @@ enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_
 }
 
 enum orr_status orr__tensor_allocate_each(struct orr_tensor *tensor,
-                                          const enum orr_stream_kind *kinds, const char *label) {
-    return allocate_in_role(tensor, ORR_STREAM_COMPUTE, kinds, label);
+                                          struct orr_stream *const *streams, const char *label) {
+    return allocate_in_role(tensor, ORR_STREAM_COMPUTE, streams, label);
 }
 
 void orr__tensor_share(struct orr_tensor *tensor, struct orr_tensor *with) {

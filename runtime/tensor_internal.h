@@ -64,9 +64,9 @@ void orr__tensor_drop_storage(struct orr_tensor *tensor);
 /* Allocates its blobs for the devices' streams of a kind. */
 enum orr_status orr__tensor_allocate(struct orr_tensor *tensor, enum orr_stream_kind kind,
                                      const char *label) ORR_MUST_CHECK;
-/* The same with a kind for each rank. */
+/* The same with a stream for each rank. */
 enum orr_status orr__tensor_allocate_each(struct orr_tensor *tensor,
-                                          const enum orr_stream_kind *kinds,
+                                          struct orr_stream *const *streams,
                                           const char *label) ORR_MUST_CHECK;
 void orr__tensor_share(struct orr_tensor *tensor, struct orr_tensor *with);
 /* Shares memory across meshes: rank i's blob is that of rank ranks[i] of the other one. `ranks` are
