@@ -43,21 +43,35 @@ static void name_of(const struct orr_fused *fused, char *buffer, size_t size) {
     }
 }
 
+static struct orr__piece piece_of(const struct orr_tensor *tensor, uint32_t rank) {
+    struct orr__piece piece = {.whole = tensor->info.shape};
+    piece.shape = orr_layout_local(&tensor->layout, &tensor->info.shape, rank, piece.starts);
+    return piece;
+}
+
+/* The attributes become the rank's. What a stage makes has the shape and the shards of the result,
+ * as all results of a fused kernel. */
+static void localize(struct orr_fused *fused, struct orr_tensor *const *operands,
+                     const struct orr_tensor *result, uint32_t rank) {
+    struct orr__piece whole = piece_of(result, rank), pieces[ORR_FUSED_INPUTS_MAX];
+    for (int i = 0; i < fused->stage_count; i++) {
+        struct orr_fused_stage *stage = &fused->stages[i];
+        for (int k = 0; k < stage->input_count; k++) {
+            int slot = stage->inputs[k];
+            pieces[k] = slot < fused->operand_count ? piece_of(operands[slot], rank) : whole;
+        }
+        orr__localize(stage->op, pieces, stage->input_count, &whole, &stage->attributes);
+    }
+}
+
 static bool add_work(struct orr_runtime *runtime, const struct orr_fused *fused,
                      struct orr__launch *launch) {
     struct fused_work *work = orr_memory_alloc(runtime->memory, sizeof *work);
     if (!work) {
         return false;
     }
-    const struct orr_tensor *result = launch->outputs[0];
-    struct orr__piece piece = {.whole = result->info.shape};
-    piece.shape =
-        orr_layout_local(&result->layout, &result->info.shape, launch->rank, piece.starts);
     work->memory = runtime->memory;
     work->fused = *fused;
-    for (int i = 0; i < fused->stage_count; i++) {
-        orr__localize(fused->stages[i].op, NULL, 0, &piece, &work->fused.stages[i].attributes);
-    }
     for (int i = 0; i < launch->input_count; i++) {
         work->operands[i] = view_of(&launch->input_infos[i], launch->inputs[i], launch->rank);
     }
@@ -76,8 +90,10 @@ static enum orr_status run_on_rank(struct orr_runtime *runtime, const struct orr
         infos[i] = local_info(operands[i], rank);
     }
     char name[128];
+    struct orr_fused local = *fused;
     name_of(fused, name, sizeof name);
-    struct orr_cost cost = orr_fused_cost(fused, infos, &out);
+    localize(&local, operands, result, rank);
+    struct orr_cost cost = orr_fused_cost(&local, infos, &out);
     if (rank == 0) {
         *op = orr__op_record(runtime, name, orr__operator_class_text(fused->stages[0].op->class),
                              cost, &result->info, 0);
@@ -95,7 +111,7 @@ static enum orr_status run_on_rank(struct orr_runtime *runtime, const struct orr
                    .cost = cost,
                    .op = *op}};
     bool computes = !runtime->timing_only && orr_tensor_buffer(result, rank)->data;
-    if (computes && !add_work(runtime, fused, &launch)) {
+    if (computes && !add_work(runtime, &local, &launch)) {
         return orr__runtime_no_memory(runtime);
     }
     return orr__launch_kernel(runtime, &launch);
