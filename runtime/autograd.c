@@ -437,6 +437,7 @@ void orr_gradient_tape_destroy(struct orr_gradient_tape **tape) {
 
 /* With the runtime: tensors are freed as a whole, by themselves. */
 void orr__tapes_destroy(struct orr_runtime *runtime) {
+    orr__checkpoints_destroy(runtime);
     while (runtime->tapes) {
         struct orr_gradient_tape *tape = runtime->tapes;
         runtime->tapes = tape->next;

@@ -15,8 +15,9 @@ struct tensors {
 
 struct orr_checkpoint {
     struct orr_runtime *runtime;
-    struct orr_gradient_tape *tape; /* NULL: nothing to do */
-    struct tensors reads;           /* followed, in the order of their first use */
+    struct orr_checkpoint *previous, *next; /* of the runtime */
+    struct orr_gradient_tape *tape;         /* NULL: nothing to do */
+    struct tensors reads;                   /* followed, in the order of their first use */
 };
 
 /* What a checkpoint leaves on the tape. */
@@ -86,7 +87,11 @@ enum orr_status orr_checkpoint_begin(struct orr_runtime *runtime,
         return orr__runtime_no_memory(runtime);
     }
     struct orr_gradient_tape *tape = orr__tape_listening(runtime);
-    *checkpoint = (struct orr_checkpoint){.runtime = runtime};
+    *checkpoint = (struct orr_checkpoint){.runtime = runtime, .next = runtime->checkpoints};
+    if (checkpoint->next) {
+        checkpoint->next->previous = checkpoint;
+    }
+    runtime->checkpoints = checkpoint;
     if (tape && !tape->probe) {
         checkpoint->tape = tape;
         tape->probe = checkpoint;
@@ -104,8 +109,21 @@ void orr_checkpoint_cancel(struct orr_checkpoint **checkpoint) {
     if (gone->tape) {
         gone->tape->probe = NULL;
     }
+    *(gone->previous ? &gone->previous->next : &gone->runtime->checkpoints) = gone->next;
+    if (gone->next) {
+        gone->next->previous = gone->previous;
+    }
     drop(gone->runtime->memory, &gone->reads, false);
     orr_memory_free(gone->runtime->memory, gone);
+}
+
+void orr__checkpoints_destroy(struct orr_runtime *runtime) {
+    while (runtime->checkpoints) {
+        struct orr_checkpoint *checkpoint = runtime->checkpoints;
+        runtime->checkpoints = checkpoint->next;
+        drop(runtime->memory, &checkpoint->reads, true);
+        orr_memory_free(runtime->memory, checkpoint);
+    }
 }
 
 /* --- the gradient --- */

@@ -240,13 +240,14 @@ struct orr_runtime {
     struct orr_region *region;     /* open; NULL: operators run at once */
     struct orr_compiled *compiled; /* live ones, freed with the runtime, and so are futures */
     struct orr_future *futures;
-    struct orr_gradient_tape *tapes;  /* live ones, freed with the runtime */
-    struct orr_recording *recordings; /* open ones; they outlive the runtime */
-    uint64_t tensor_count;            /* serial numbers of tensors given */
-    uint64_t mark_count;              /* counts made over storages: see struct orr__storage */
-    uint64_t op_count;                /* ids of logical operators given */
-    struct orr_buffer *host_buffers;  /* live pinned memory */
-    struct orr_buffer *doomed;        /* freed pinned memory that nobody uses any more */
+    struct orr_gradient_tape *tapes;    /* live ones, freed with the runtime */
+    struct orr_checkpoint *checkpoints; /* begun and not ended, the same */
+    struct orr_recording *recordings;   /* open ones; they outlive the runtime */
+    uint64_t tensor_count;              /* serial numbers of tensors given */
+    uint64_t mark_count;                /* counts made over storages: see struct orr__storage */
+    uint64_t op_count;                  /* ids of logical operators given */
+    struct orr_buffer *host_buffers;    /* live pinned memory */
+    struct orr_buffer *doomed;          /* freed pinned memory that nobody uses any more */
 
     uint32_t host, site; /* the current caller */
     const char *site_text;

@@ -21,10 +21,12 @@ static void announce(lua_State *L, struct orr_scenario *scenario) {
 
 struct orr_scenario *orr__caller(lua_State *L) {
     struct orr_scenario *scenario = orr__scenario_of(L);
-    if (!lua_isyieldable(L) && !(scenario->tracing && scenario->live_count == 1))
+    bool alone = (scenario->tracing || scenario->callbacks > 0) && scenario->live_count == 1;
+    if (!lua_isyieldable(L) && !alone)
         orr__raise(L, ORR_INVALID,
-                   "a call that may block its host can't be made inside a callback of table.sort, "
-                   "string.gsub, require or a metamethod");
+                   "a call that may block its host can't be made inside a callback of %s",
+                   scenario->callbacks > 0 ? "a gradient while several hosts run"
+                                           : "table.sort, string.gsub, require or a metamethod");
     if (!scenario->arguments_declared && scenario->config.argument_count > 0) {
         scenario->arguments_wrong = true;
         orr__raise(L, ORR_INVALID,

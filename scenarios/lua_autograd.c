@@ -153,6 +153,9 @@ static struct orr_tensor **read_tensors(lua_State *L, int first, int count, cons
 
 static int push_gradients(lua_State *L, enum orr_status status, int top,
                           struct orr_tensor *const *gradients, int count, lua_CFunction again) {
+    if (status != ORR_OK && status != ORR_BLOCKED) {
+        return orr__raise_gradient(L, status);
+    }
     for (int i = 0; status == ORR_OK && i < count; i++) {
         orr__push_tensor(L, gradients[i]);
     }
@@ -191,14 +194,17 @@ static int gradient_of(lua_State *L, const char *what, bool inputs, lua_CFunctio
     } else {
         from_loss.tensor = loss_at(L, 2, what);
     }
-    orr__caller(L);
+    struct orr_scenario *scenario = orr__caller(L);
+    lua_State *before = scenario->playing;
     if (!seeds) {
         seeds = &from_loss;
         seed_count = 1;
     }
+    scenario->playing = L;
     enum orr_status status =
         inputs ? orr_gradient_inputs(tape, seeds, seed_count, wanted, wanted_count, gradients)
                : orr_gradient_from(tape, seeds, seed_count, wanted, wanted_count, gradients);
+    scenario->playing = before;
     return push_gradients(L, status, top, gradients, wanted_count, again);
 }
 
@@ -219,8 +225,11 @@ static int tape_backward_weight(lua_State *L) {
     struct orr_tensor **weights = read_tensors(L, 2, count, "backward_weight");
     struct orr_tensor **gradients =
         lua_newuserdatauv(L, (size_t)count * sizeof(struct orr_tensor *) + 1, 0);
-    orr__caller(L);
+    struct orr_scenario *scenario = orr__caller(L);
+    lua_State *before = scenario->playing;
+    scenario->playing = L;
     enum orr_status status = orr_gradient_weights(tape, weights, count, gradients);
+    scenario->playing = before;
     return push_gradients(L, status, top, gradients, count, tape_backward_weight);
 }
 

@@ -64,19 +64,13 @@ static void check_attribute_keys(lua_State *L, const struct orr_operator *op, in
 
 /* A seed for a random operator that was given none: another one for each, all from the run's
  * seed. */
-static int64_t next_seed(const struct orr_scenario *scenario) {
-    uint64_t state = orr_runtime_seed(scenario->runtime);
-    return (int64_t)(orr_splitmix_mix(state + ORR_SPLITMIX_STEP * scenario->random_count) >> 1);
+static int64_t next_seed(lua_State *L) {
+    uint64_t state = orr_runtime_seed(orr__scenario_of(L)->runtime);
+    return (int64_t)(orr_splitmix_mix(state + ORR_SPLITMIX_STEP * orr__draw(L)) >> 1);
 }
 
 static bool is_drawn(const struct orr_operator *op, int attribute) {
     return strcmp(op->attributes[attribute].name, "seed") == 0;
-}
-
-/* Counts a random operator once it has been enqueued: a call that blocks is made again. */
-static void count_drawn(lua_State *L, const struct orr_operator *op) {
-    int seed = orr_operator_attribute(op, "seed");
-    orr__scenario_of(L)->random_count += seed >= 0;
 }
 
 static void read_attributes(lua_State *L, const struct orr_operator *op, int index,
@@ -92,7 +86,7 @@ static void read_attributes(lua_State *L, const struct orr_operator *op, int ind
         } else if (op->attributes[i].required) {
             orr__raise(L, ORR_INVALID, "%s: '%s' is missing", op->name, op->attributes[i].name);
         } else if (is_drawn(op, i)) {
-            attributes->values[i].integer = next_seed(orr__scenario_of(L));
+            attributes->values[i].integer = next_seed(L);
         }
         lua_settop(L, given ? index : lua_gettop(L));
     }
@@ -104,14 +98,16 @@ static enum orr_status apply(lua_State *L, const struct orr_operator *op,
                              const struct orr_layout *layout) {
     const struct orr_scenario *scenario = orr__caller(L);
     struct orr_tensor *outputs[ORR_OUTPUTS_MAX];
+    bool random = orr_operator_attribute(op, "seed") >= 0;
     luaL_checkstack(L, ORR_OUTPUTS_MAX + 8, op->name);
+    uint64_t draw = random ? orr__draw(L) : 0;
     enum orr_status status =
         orr_tensor_apply(scenario->runtime, op, inputs, count, attributes, layout, outputs);
     for (int i = 0; status == ORR_OK && i < op->outputs; i++) {
         orr__push_tensor(L, outputs[i]);
     }
-    if (status == ORR_OK) {
-        count_drawn(L, op);
+    if (status == ORR_OK && random) {
+        orr__drawn(L, draw); /* once it has been enqueued: a call that blocks is made again */
     }
     return status;
 }

@@ -348,7 +348,7 @@ static int scope_end(lua_State *L, int status, lua_KContext context) {
 
 /* orrery.scope(f, ...): calls f(...); tensors made inside die at its end, also by an error, but for
  * those it returns. */
-static int orrery_scope(lua_State *L) {
+int orr__scope(lua_State *L) {
     if (!lua_isfunction(L, 1) && !orr__is_handle(L, 1, ORR__COMPILED)) {
         return orr__raise(L, ORR_INVALID, "orrery.scope: expected a function, got %s",
                           luaL_typename(L, 1));
@@ -364,7 +364,7 @@ static int orrery_scope(lua_State *L) {
 
 void orr__open_tensors(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"tensor", orrery_tensor}, {"scope", orrery_scope}, {NULL, NULL}};
+        {"tensor", orrery_tensor}, {"scope", orr__scope}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"free", tensor_free},      {"shape", tensor_shape},
                                        {"dtype", tensor_dtype},    {"bytes", tensor_bytes},
                                        {"place", tensor_place},    {"future", tensor_future},

@@ -707,6 +707,7 @@ int orr__sandbox_fill(lua_State *L) {
     orr__open_tensors(L);
     orr__open_regions(L);
     orr__open_autograd(L);
+    orr__open_gradients(L);
     orr__open_roles(L);
     orr__open_recordings(L);
     lua_pushvalue(L, -1);

@@ -38,9 +38,20 @@ enum {
     ORR__RECORDINGS_MAX = 256
 };
 
+/* Random numbers that operators drew, by the numbers of the draws: noted while a function runs, or
+ * handed out again while it is repeated. */
+struct orr__draws {
+    struct orr__draws *outer; /* of the host: the functions around it */
+    bool replays;
+    int reference;     /* to the numbers, in the registry */
+    uint64_t *numbers; /* Lua's memory */
+    size_t count, capacity, next;
+};
+
 /* One host: a coroutine. */
 struct orr__host {
-    lua_State *thread; /* anchored in the registry */
+    struct orr__draws *draws; /* of the innermost function that notes or repeats them; or NULL */
+    lua_State *thread;        /* anchored in the registry */
     int anchor;
     uint32_t id;
     int64_t rank; /* as orrery.host counts; -1: the program */
@@ -69,12 +80,15 @@ struct orr_scenario {
 
     struct orr__host *hosts;
     size_t host_count, host_capacity;
-    size_t running;    /* index into hosts */
-    size_t live_count; /* hosts that are not done */
-    int64_t end_ns;    /* latest clock of a host that has ended */
-    bool tracing;      /* a compiled function is being traced: calls can't yield, one host only */
-    bool joining;      /* set by orrery.join just before it yields */
-    bool blocked;      /* set by orr__finish just before it yields to the scheduler */
+    size_t running;     /* index into hosts */
+    size_t live_count;  /* hosts that are not done */
+    int64_t end_ns;     /* latest clock of a host that has ended */
+    bool tracing;       /* a compiled function is being traced: calls can't yield, one host only */
+    lua_State *playing; /* that asked for gradients: where functions of the scenario run */
+    int callbacks;      /* such functions that run, one within the other: calls can't yield */
+    bool callback_failed; /* its error is on top of the stack */
+    bool joining;         /* set by orrery.join just before it yields */
+    bool blocked;         /* set by orr__finish just before it yields to the scheduler */
 
     /* Caller as the runtime knows it; a call from the same line is not announced again. */
     bool caller_known;
@@ -151,6 +165,16 @@ struct orr_scenario *orr__stream_caller(lua_State *L);
 /* Ends an acting function: its `results` on success, a yield and `again` if it is blocked, else an
  * error. */
 int orr__finish(lua_State *L, enum orr_status status, int top, int results, lua_CFunction again);
+
+/* --- draws.c: numbers of random operators without a seed of their own --- */
+/* Notes or repeats the draws of a host's function, from push to pop. All zero but for `reference`,
+ * LUA_NOREF: nothing noted yet. */
+void orr__draws_push(struct orr__host *host, struct orr__draws *draws);
+void orr__draws_pop(struct orr__host *host, struct orr__draws *draws);
+void orr__draws_free(lua_State *L, struct orr__draws *draws);
+/* The number of the running host's next draw, and that it has been taken. */
+uint64_t orr__draw(lua_State *L);
+void orr__drawn(lua_State *L, uint64_t number);
 
 /* --- arguments.c: reading arguments and named ones --- */
 /* Raises if the table at `index` has a key not among the names (ending with NULL). */

@@ -22,6 +22,7 @@ void orr__open_meshes(lua_State *L);
 void orr__open_tensors(lua_State *L);
 void orr__open_regions(lua_State *L);
 void orr__open_autograd(lua_State *L);
+void orr__open_gradients(lua_State *L);
 void orr__open_roles(lua_State *L);
 void orr__open_recordings(lua_State *L);
 /* Adds the table's operators: as functions to the table at `functions`, as methods to that at
@@ -48,6 +49,11 @@ struct orr_mesh *orr__mesh(lua_State *L, int index, const char *what);
 
 /* A device's index or handle at `index`; `what` is for messages. */
 uint32_t orr__device_argument(lua_State *L, int index, const char *what);
+
+/* orrery.scope */
+int orr__scope(lua_State *L);
+/* A gradient failed: raises what its function in the scenario raised, or the runtime's error. */
+int orr__raise_gradient(lua_State *L, enum orr_status status);
 
 /* Pushes a handle that owns the reference, and enters it into the open scope. */
 void orr__push_tensor(lua_State *L, struct orr_tensor *tensor);
