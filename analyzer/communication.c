@@ -25,6 +25,8 @@ struct builder {
 /* ------------------------------------------------------------------------------------------------
  * Rows: one for each axis and kind */
 
+static const char BETWEEN[] = "between meshes"; /* whose communicators are called "0-3 and 4-7" */
+
 /* Length of a communicator's name without a group's number behind a blank. */
 static size_t axis_length(const char *group) {
     size_t length = strlen(group), at = length;
@@ -84,6 +86,7 @@ static enum orr_status grow_table(struct builder *b) {
 static enum orr_status row_for(struct builder *b, const char *group, const char *kind,
                                uint32_t *out_row) {
     struct orr_communication *out = b->out;
+    group = strstr(group, " and ") ? BETWEEN : group;
     size_t length = axis_length(group);
     enum orr_status status = grow_table(b);
     if (status != ORR_OK) {
