@@ -103,8 +103,8 @@ static bool breaks(const struct orr_events_call *call) {
     return call->flags & (ORR_CALL_WAITING | ORR_CALL_BREAKING);
 }
 
-/* Begins of the calls that break, by thread, once for all devices: the thread of a single controller
- * feeds every one of them. */
+/* Begins of the calls that break, by thread, once for all devices: the thread of a single
+ * controller feeds every one of them. */
 static enum orr_status list_breaking(const struct orr_events *events,
                                      const struct orr_memory *memory,
                                      struct orr_launch_scratch *scratch) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyzer/report_devices.h"
 #include "analyzer/report_memory.h"
 #include "analyzer/report_strategy.h"
 #include "analyzer/report_why.h"
@@ -11,22 +12,12 @@
 #include "analyzer/times.h"
 
 /* Rows of each table; --json has them all. */
-enum { DEVICE_ROWS = 16, OPERATOR_ROWS = 12, PHASE_ROWS = 24, PATH_OPERATOR_ROWS = 8, ROWS = 16 };
+enum { OPERATOR_ROWS = 12, PHASE_ROWS = 24, PATH_OPERATOR_ROWS = 8, ROWS = 16 };
 
 struct report {
     const struct orr_analysis *a;
     struct orr_text text;
 };
-
-/* A class name for people, in `buffer` of 32 bytes. */
-static const char *hyphens(const char *name, char *buffer) {
-    size_t i = 0;
-    for (; name[i] && i < 31; i++) {
-        buffer[i] = name[i] == '_' ? '-' : name[i];
-    }
-    buffer[i] = '\0';
-    return buffer;
-}
 
 static void heading(struct report *r, const char *title) {
     orr__text_add(&r->text, "\n%s\n", title);
@@ -44,7 +35,7 @@ static void more_rows(struct report *r, size_t all, size_t shown) {
 /* "device-bound (compute-bound)": the verdict, and for a busy device what bounds its ops. */
 static void add_verdict(struct report *r, const struct orr_device_report *d) {
     char name[32], bound[32];
-    orr__text_add(&r->text, "%s", hyphens(orr_verdict_text(d->verdict), name));
+    orr__text_add(&r->text, "%s", orr__text_hyphens(orr_verdict_text(d->verdict), name));
     if (d->verdict != ORR_VERDICT_DEVICE_BOUND) {
         return;
     }
@@ -52,7 +43,7 @@ static void add_verdict(struct report *r, const struct orr_device_report *d) {
     const char *text = busy == ORR_BUSY_COMM   ? "communication_bound"
                        : busy == ORR_BUSY_COPY ? "copy_bound"
                                                : orr_bound_text((enum orr_bound)busy);
-    orr__text_add(&r->text, " (%s)", hyphens(text, bound));
+    orr__text_add(&r->text, " (%s)", orr__text_hyphens(text, bound));
 }
 
 /* The device that a report about one is about: the one with most ops; the first of equals. */
@@ -82,7 +73,7 @@ static void add_first_line(struct report *r) {
     orr__text_add(&r->text, ": device %u", a->events.devices[d->device].id);
     if (a->device_count > 1) {
         orr__text_add(&r->text, " (%zu of %zu devices are %s)", alike, a->device_count,
-                      hyphens(orr_verdict_text(d->verdict), (char[32]){0}));
+                      orr__text_hyphens(orr_verdict_text(d->verdict), (char[32]){0}));
     }
     orr__text_add(&r->text, ": ");
     orr__why_verdict(a, d, &r->text);
@@ -133,7 +124,7 @@ static void add_operator_rows(struct report *r) {
                        known ? orr__amount_text(moved, "B", bytes) : "unknown",
                        known ? orr__ratio_text(row->flops, moved, 2, intensity) : "-",
                        known ? orr__hundredfold_text(up, down, share) : "-",
-                       hyphens(orr_bound_text(row->bound), class_),
+                       orr__text_hyphens(orr_bound_text(row->bound), class_),
                        row->above_roof ? ", above-roof" : "");
     }
     orr__table_end(&table, &r->text);
@@ -149,7 +140,7 @@ static void add_operator_reasons(struct report *r) {
         char name[ORR_TABLE_CELL_MAX + 1], class_[32];
         orr__text_add(&r->text, "  %s%s%s: %s: ", orr__table_clean(o->name, name),
                       o->shape[0] ? " " : "", o->shape,
-                      hyphens(orr_bound_text(row->bound), class_));
+                      orr__text_hyphens(orr_bound_text(row->bound), class_));
         orr__why_row(a, row, &r->text);
         orr__text_add(&r->text, "\n");
     }
@@ -233,9 +224,9 @@ static void add_classes(struct report *r) {
     orr__table_begin(&table, a->memory, "class|>time|>share of window");
     for (unsigned c = 0; c < ORR_CLASS_COUNT; c++) {
         if (sums[c] > 0) {
-            orr__table_row(&table, "%s|%s|%s", hyphens(orr_class_text((enum orr_class)c), name),
-                           orr__time_text(sums[c], time),
-                           orr__percent_text(sums[c], window, share));
+            orr__table_row(
+                &table, "%s|%s|%s", orr__text_hyphens(orr_class_text((enum orr_class)c), name),
+                orr__time_text(sums[c], time), orr__percent_text(sums[c], window, share));
         }
     }
     orr__table_row(&table, "window|%s|%s", orr__time_text(window, time),
@@ -245,40 +236,7 @@ static void add_classes(struct report *r) {
 }
 
 static void add_device_rows(struct report *r) {
-    const struct orr_analysis *a = r->a;
-    if (a->device_count < 2) {
-        return;
-    }
-    heading(r, "devices (shares of the window)");
-    struct orr_table table;
-    orr__table_begin(&table, a->memory,
-                     ">device|name|>ops|>compute|>exposed-comm|>exposed-copy|>host|>wait|>unknown|"
-                     ">outside|verdict");
-    for (size_t d = 0; d < a->device_count && d < DEVICE_ROWS; d++) {
-        const struct orr_device_report *report = &a->devices[d];
-        const int64_t *c = report->classes;
-        int64_t window = report->end_ns - report->begin_ns;
-        char name[ORR_TABLE_CELL_MAX + 1], verdict[32], shares[7][ORR_NUMBER_TEXT_MAX];
-        const int64_t parts[7] = {c[ORR_CLASS_COMPUTE],
-                                  c[ORR_CLASS_EXPOSED_COMM],
-                                  c[ORR_CLASS_EXPOSED_COPY],
-                                  c[ORR_CLASS_HOST_LAUNCH] + c[ORR_CLASS_HOST_OTHER] +
-                                      c[ORR_CLASS_HOST_SYNC] + c[ORR_CLASS_PROFILER_OVERHEAD],
-                                  c[ORR_CLASS_DEP_WAIT] + c[ORR_CLASS_DISPATCH],
-                                  c[ORR_CLASS_UNKNOWN_WAIT] + c[ORR_CLASS_UNKNOWN_UNLINKED] +
-                                      c[ORR_CLASS_UNKNOWN_CLOCK],
-                                  c[ORR_CLASS_BEFORE_FIRST] + c[ORR_CLASS_AFTER_LAST]};
-        for (unsigned p = 0; p < 7; p++) {
-            orr__percent_text(parts[p], window, shares[p]);
-        }
-        orr__table_row(&table, "%u|%s|%llu|%s|%s|%s|%s|%s|%s|%s|%s", a->events.devices[d].id,
-                       orr__table_clean(a->events.devices[d].name, name),
-                       (unsigned long long)report->times.ops, shares[0], shares[1], shares[2],
-                       shares[3], shares[4], shares[5], shares[6],
-                       hyphens(orr_verdict_text(report->verdict), verdict));
-    }
-    orr__table_end(&table, &r->text);
-    more_rows(r, a->device_count, DEVICE_ROWS);
+    orr__report_devices(r->a, &r->text);
 }
 
 /* Communication against computation: sizes, then the ratio. */
@@ -555,10 +513,11 @@ static void add_phase_row(struct orr_table *table, const struct orr_analysis *a,
         orr__table_clean(a->events.operators[p->top[t].operator_index].name, name);
         strcat(strcat(tops, t > 0 ? ", " : ""), name);
     }
-    orr__table_row(
-        table, "%s|%s|%s|%s|%s|%s", devices, orr__time_text(p->begin_ns - a->begin_ns, begin),
-        orr__time_text(p->end_ns - a->begin_ns, end), hyphens(orr_phase_class_text(p), class_),
-        orr__percent_text(p->groups[p->label], p->end_ns - p->begin_ns, share), tops);
+    orr__table_row(table, "%s|%s|%s|%s|%s|%s", devices,
+                   orr__time_text(p->begin_ns - a->begin_ns, begin),
+                   orr__time_text(p->end_ns - a->begin_ns, end),
+                   orr__text_hyphens(orr_phase_class_text(p), class_),
+                   orr__percent_text(p->groups[p->label], p->end_ns - p->begin_ns, share), tops);
 }
 
 /* Rows of all devices; devices in a row that have the same phases share one set of rows, with the
@@ -652,9 +611,10 @@ static void add_path(struct report *r) {
     for (unsigned k = 0; k < ORR_PATH_COUNT; k++) {
         sum += p->kinds[k];
         if (p->kinds[k] > 0) {
-            orr__table_row(
-                &table, "%s|%s|%s", hyphens(orr_path_kind_text((enum orr_path_kind)k), name),
-                orr__time_text(p->kinds[k], time), orr__percent_text(p->kinds[k], window, share));
+            orr__table_row(&table, "%s|%s|%s",
+                           orr__text_hyphens(orr_path_kind_text((enum orr_path_kind)k), name),
+                           orr__time_text(p->kinds[k], time),
+                           orr__percent_text(p->kinds[k], window, share));
         }
     }
     orr__table_row(&table, "residual|%s|", orr__time_text(window - sum, time));

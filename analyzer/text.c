@@ -61,6 +61,15 @@ static size_t utf8_length(const unsigned char *s) {
     return overlong || beyond ? 0 : length;
 }
 
+const char *orr__text_hyphens(const char *name, char *buffer) {
+    size_t i = 0;
+    for (; name[i] && i < ORR_HYPHENS_MAX - 1; i++) {
+        buffer[i] = name[i] == '_' ? '-' : name[i];
+    }
+    buffer[i] = '\0';
+    return buffer;
+}
+
 void orr__text_json_string(struct orr_text *text, const char *string) {
     orr__text_append(text, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)string; *s;) {

@@ -32,6 +32,11 @@ void orr__text_add(struct orr_text *text, const char *format, ...)
 /* Appends `length` bytes. */
 void orr__text_append(struct orr_text *text, const char *bytes, size_t length);
 
+/* A name of a class as people write it, with hyphens; `buffer` holds ORR_HYPHENS_MAX bytes;
+ * returned. */
+enum { ORR_HYPHENS_MAX = 32 };
+const char *orr__text_hyphens(const char *name, char *buffer);
+
 /* A string as JSON, with its quotes: control characters and quotes escaped, bytes that are not
  * UTF-8 replaced by U+FFFD. */
 void orr__text_json_string(struct orr_text *text, const char *string);

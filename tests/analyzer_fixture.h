@@ -116,6 +116,17 @@ static inline void check_parts(const struct orr_analysis *a, uint64_t command, i
     assert_int_equal(p.device, device);
 }
 
+/* One space for several: how wide columns are does not matter. */
+static inline void squeeze(char *text) {
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        if (*from != ' ' || from[1] != ' ') {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+}
+
 /* Host memory that counts and fails one request. */
 struct failing {
     struct orr_memory table;

@@ -201,17 +201,6 @@ static void a_group_of_many_ranges_says_how_many_devices_it_has(void **state) {
     orr__device_groups_free(&memory, &groups);
 }
 
-/* One space for several: how wide columns are does not matter. */
-static void squeeze(char *text) {
-    char *to = text;
-    for (const char *from = text; *from; from++) {
-        if (*from != ' ' || from[1] != ' ') {
-            *to++ = *from;
-        }
-    }
-    *to = '\0';
-}
-
 static void check_says(const char *text, const char *part) {
     const char *memory = strstr(text, "memory");
     if (!strstr(text, part)) {

@@ -461,6 +461,26 @@ static void the_reports_say_axis_and_bubble(void **state) {
     finish(&f, &a);
 }
 
+/* Even devices compute all the time, odd ones a half of it, one of them 0.01 % less. */
+static void many_devices_share_rows_with_those_alike(void **state) {
+    (void)state;
+    struct fixture f;
+    start_devices(&f, 20);
+    for (uint32_t d = 0; d < 20; d++) {
+        compute(&f, d, 0, d % 2 == 0 ? 10000 : d == 19 ? 4999 : 5000);
+    }
+    struct orr_analysis *a = analyze(&f);
+    char *text;
+    size_t length;
+    assert_int_equal(orr_report_text(a, &text, &length), ORR_OK);
+    squeeze(text);
+    check_says(text, "\n 0,2,4,6,8,10,12,14,16,18 10 100.00 % 0.00 %");
+    check_says(text, "\n 1,3,5,7,9,11,13,15,17 9 50.00 % 0.00 %");
+    check_says(text, "\n 19 sim:test 19 1 49.99 % 0.00 %");
+    orr_memory_free(a->memory, text);
+    finish(&f, &a);
+}
+
 static void a_failed_allocation_leaks_nothing(void **state) {
     (void)state;
     struct fixture f;
@@ -481,6 +501,7 @@ int main(void) {
         cmocka_unit_test(what_the_host_does_too_late_is_no_bubble),
         cmocka_unit_test(pipelines_beside_each_other_have_spans_of_their_own),
         cmocka_unit_test(the_reports_say_axis_and_bubble),
+        cmocka_unit_test(many_devices_share_rows_with_those_alike),
         cmocka_unit_test(a_failed_allocation_leaks_nothing),
     };
     return cmocka_run_group_tests_name("analyzer: strategies", tests, NULL, NULL);
