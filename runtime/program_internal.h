@@ -99,6 +99,12 @@ struct orr_program {
 /* Drops a reference of a command in flight; frees a destroyed program with its last one. */
 void orr__program_retired(struct orr_program *program);
 
+/* --- program_launch.c --- */
+
+/* The first part of orr_program_launch, up to its first node, which leaves it open. */
+enum orr_status orr__program_launch_begin(struct orr_program *program,
+                                          struct orr_stream *stream) ORR_MUST_CHECK;
+
 /* --- program_capture.c --- */
 
 /* Fills in the hooks. */

@@ -261,11 +261,16 @@ static enum orr_status end_launch(struct orr_program *program) {
     return ORR_OK;
 }
 
-enum orr_status orr_program_launch(struct orr_program *program, struct orr_stream *stream) {
+enum orr_status orr__program_launch_begin(struct orr_program *program, struct orr_stream *stream) {
     assert(stream->runtime == program->runtime && !program->destroyed);
     enum orr_status status = check_launch(program, stream);
     if (status == ORR_OK && !program->launch.open)
         status = begin_launch(program, stream);
+    return status;
+}
+
+enum orr_status orr_program_launch(struct orr_program *program, struct orr_stream *stream) {
+    enum orr_status status = orr__program_launch_begin(program, stream);
     if (status == ORR_OK)
         status = submit_nodes(program);
     return status == ORR_OK ? end_launch(program) : status;

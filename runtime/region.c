@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "runtime/program_internal.h"
 #include "runtime/role.h"
 #include "runtime/tensor_internal.h"
 
@@ -36,6 +37,10 @@ struct entry {
     struct orr_program *program;
     struct tensor_list inputs, outputs, externals;
     bool owns_inputs; /* private copies of the operands, which replays may overwrite */
+    /* A replay by `host` that was blocked, and is to be repeated. */
+    bool under_way, begun; /* begun: the launch is */
+    uint32_t host;
+    size_t copied; /* operands copied */
 };
 
 struct orr_compiled {
@@ -480,26 +485,54 @@ static enum orr_status copy_tensor(struct orr_runtime *runtime, struct orr_tenso
     return status;
 }
 
-static enum orr_status replay(struct orr_compiled *compiled, struct entry *entry,
-                              struct orr_tensor *const *inputs) {
-    struct orr_runtime *runtime = compiled->runtime;
+/* What comes before a launch: operands are copied into the program's own, and its waits. */
+static enum orr_status prepare_replay(struct orr_runtime *runtime, struct entry *entry,
+                                      struct orr_tensor *const *inputs, struct orr_stream *stream) {
     enum orr_status status = ORR_OK;
-    for (size_t i = 0; status == ORR_OK && i < entry->inputs.count; i++) {
+    while (status == ORR_OK && entry->copied < entry->inputs.count) {
+        size_t i = entry->copied;
         if (entry->inputs.items[i]->storage != inputs[i]->storage) {
             status = copy_tensor(runtime, entry->inputs.items[i], inputs[i]);
         }
+        entry->copied += status == ORR_OK;
     }
-    struct orr_stream *stream = launch_stream(runtime, entry->outputs.items[0]);
+    if (status != ORR_OK) {
+        return status;
+    }
     orr__runtime_operator_begin(runtime, stream->device, 0);
-    if (status == ORR_OK) {
-        status = wait_for_operands(stream, &entry->externals);
-    }
+    status = wait_for_operands(stream, &entry->externals);
     if (status == ORR_OK) {
         status = wait_for_readers(runtime, stream, &entry->outputs);
     }
     orr__runtime_operator_end(runtime, false);
+    return status;
+}
+
+/* Everything up to the first node happens in one turn. A call that is blocked by a full queue goes
+ * on where it was when it is repeated; until then nobody else may call: the program's operands are
+ * this call's. */
+static enum orr_status replay(struct orr_compiled *compiled, struct entry *entry,
+                              struct orr_tensor *const *inputs) {
+    struct orr_runtime *runtime = compiled->runtime;
+    struct orr_stream *stream = launch_stream(runtime, entry->outputs.items[0]);
+    enum orr_status status = ORR_OK;
+    entry->host = runtime->host;
+    if (!entry->begun) {
+        orr__runtime_call_begin(runtime, true);
+        status = prepare_replay(runtime, entry, inputs, stream);
+        if (status == ORR_OK) {
+            status = orr__program_launch_begin(entry->program, stream);
+        }
+        orr__runtime_call_end(runtime);
+        entry->begun = status == ORR_OK;
+    }
     if (status == ORR_OK) {
         status = orr_program_launch(entry->program, stream);
+    }
+    entry->under_way = status == ORR_BLOCKED;
+    if (status != ORR_BLOCKED) {
+        entry->begun = false;
+        entry->copied = 0;
     }
     if (status == ORR_OK) {
         mark_written(stream, entry->outputs.items, entry->outputs.count);
@@ -627,6 +660,13 @@ static enum orr_status trace_call(struct orr_compiled *compiled, struct entry *o
     return status;
 }
 
+/* Tracing runs the caller's code, which must not run twice. */
+static enum orr_status cannot_repeat(const struct orr_compiled *compiled) {
+    return orr__runtime_fail(compiled->runtime, ORR_UNSUPPORTED,
+                             "'%s' has to wait in the middle, and another host has to run first",
+                             compiled->name);
+}
+
 enum orr_status orr_compiled_call(struct orr_compiled *compiled, struct orr_tensor *const *inputs,
                                   int input_count, orr_traced traced, void *context,
                                   struct orr_tensor **outputs, int output_max,
@@ -659,14 +699,23 @@ enum orr_status orr_compiled_call(struct orr_compiled *compiled, struct orr_tens
         match =
             guards_hold(&compiled->entries[i], inputs, input_count) ? &compiled->entries[i] : NULL;
     }
+    if (match && match->under_way && match->host != runtime->host) {
+        return orr__runtime_fail(runtime, ORR_INVALID,
+                                 "'%s' is being called by another host, whose call is blocked and "
+                                 "not complete yet",
+                                 compiled->name);
+    }
     bool replays = match && (match->owns_inputs || same_operands(match, inputs, input_count)) &&
                    (int)match->outputs.count <= output_max;
     if (!replays) {
         if (compiled->entry_count > 0 && !match) {
             compiled->counts.mismatches++;
         }
-        return trace_call(compiled, match, inputs, input_count, traced, context, outputs,
-                          output_max, out_output_count);
+        orr__runtime_call_begin(runtime, false);
+        enum orr_status status = trace_call(compiled, match, inputs, input_count, traced, context,
+                                            outputs, output_max, out_output_count);
+        orr__runtime_call_end(runtime);
+        return status == ORR_BLOCKED ? cannot_repeat(compiled) : status;
     }
     enum orr_status status = replay(compiled, match, inputs);
     for (size_t i = 0; status == ORR_OK && i < match->outputs.count; i++) {

@@ -20,6 +20,12 @@
  * a function is traced again by every call, because its host code must run. A redistribute breaks
  * it in the same way: its collectives are not part of a captured region.
  *
+ * Several hosts: a call takes its host's turn once, at the beginning, and acts as one. A replay
+ * that is blocked by a full queue answers ORR_BLOCKED and goes on there when it is repeated;
+ * another host that calls the function meanwhile gets ORR_INVALID. Tracing can't be repeated:
+ * where it would have to let another host run (a full queue, memory that is to be freed, a host
+ * read inside) it is ORR_UNSUPPORTED.
+ *
  * Fusion changes times, never numbers. Tracing itself costs the modelled host nothing.
  *
  * Threads: as the runtime. */

@@ -375,8 +375,8 @@ void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host) {
 enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
     if (runtime->caller_count == 1 || !runtime->verbs->host_next)
         return ORR_OK;
-    if (runtime->operator_depth > 0)
-        return ORR_OK; /* asked when the operator began */
+    if (runtime->operator_depth > 0 || runtime->in_call)
+        return ORR_OK; /* asked when the operator, or the call, began */
     if (!runtime->verbs->host_spend)
         return ORR_OK; /* a real clock: who calls first is first */
     uint32_t host = runtime->host;
@@ -439,6 +439,17 @@ static int64_t operator_charge(struct orr_runtime *runtime, const struct orr_dev
     if (own_ns > 0 && !runtime->capture && runtime->verbs->host_spend)
         runtime->verbs->host_spend(runtime->backend, runtime->host, own_ns);
     return spec->host_launch_ns;
+}
+
+void orr__runtime_call_begin(struct orr_runtime *runtime, bool repeats) {
+    assert(!runtime->in_call);
+    runtime->in_call = true;
+    runtime->call_repeats = repeats;
+}
+
+void orr__runtime_call_end(struct orr_runtime *runtime) {
+    assert(runtime->in_call);
+    runtime->in_call = runtime->call_repeats = false;
 }
 
 void orr__runtime_operator_begin(struct orr_runtime *runtime, uint32_t device, int64_t charge_ns) {

@@ -268,6 +268,7 @@ struct orr_runtime {
     const struct orr_point *submit_waits; /* of the command that is being submitted */
     uint32_t submit_wait_count;
 
+    bool in_call, call_repeats; /* see orr__runtime_call_begin */
     uint32_t operator_depth;
     int64_t
         operator_charge_ns; /* left to be charged to the operator's first command; -1: the spec */
@@ -319,6 +320,13 @@ static inline void orr__runtime_record(struct orr_runtime *runtime, const void *
     if (runtime->writer)
         orr_record_push(runtime->writer, record);
 }
+
+/* Brackets a call that makes many: its host's turn has been asked for at the beginning, and what
+ * happens inside asks no more. Where a full queue would let another host run first there is
+ * ORR_BLOCKED if the call `repeats`, knowing what of it is done, else ORR_UNSUPPORTED. Costs
+ * nothing; brackets don't nest. */
+void orr__runtime_call_begin(struct orr_runtime *runtime, bool repeats);
+void orr__runtime_call_end(struct orr_runtime *runtime);
 
 /* Brackets the commands of one logical operator: allocations inside cost the host nothing, and the
  * first command submitted pays `charge_ns` (-1: the device spec's host_operator_ns) for all of

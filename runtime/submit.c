@@ -295,12 +295,11 @@ static void prepare(struct orr_stream *stream, struct orr__pending *pending) {
     command->record.device = stream->device;
     command->record.stream = stream->id;
     command->record.enqueue_ns = runtime->hosts[runtime->host].first_ns;
-    if (runtime->operator_depth > 0) {
+    if (runtime->operator_depth > 0 || runtime->in_call)
         command->flags |= ORR_COMMAND_IN_CALL;
-        if (command->submit_ns < 0)
-            command->submit_ns =
-                operator_share(runtime, (enum orr_command_kind)command->record.header.a);
-    }
+    if (runtime->operator_depth > 0 && command->submit_ns < 0)
+        command->submit_ns =
+            operator_share(runtime, (enum orr_command_kind)command->record.header.a);
     pending->untold = true;
     hold_buffers(pending);
 }
@@ -326,10 +325,12 @@ static enum orr_status wait_for_room(struct orr_runtime *runtime, struct orr_poi
 
 /* After the last attempt: the next call begins anew, unless this one will be repeated. */
 static enum orr_status end_attempts(struct orr_runtime *runtime, enum orr_status status) {
-    if (status == ORR_BLOCKED && runtime->operator_depth > 0)
+    bool repeats = runtime->in_call ? runtime->call_repeats : runtime->operator_depth == 0;
+    if (status == ORR_BLOCKED && !repeats)
         status = orr_error_set(&runtime->scratch, ORR_UNSUPPORTED,
-                               "a launch queue is full in the middle of an operator, and another "
-                               "host has to run before there is room");
+                               "a launch queue is full in the middle of %s, and another host has "
+                               "to run before there is room",
+                               runtime->in_call ? "a compiled function" : "an operator");
     if (status != ORR_BLOCKED)
         runtime->hosts[runtime->host].first_ns = ORR_TIME_NONE;
     runtime->submit_wait_count = 0;

@@ -21,8 +21,8 @@ static void announce(lua_State *L, struct orr_scenario *scenario) {
 
 struct orr_scenario *orr__caller(lua_State *L) {
     struct orr_scenario *scenario = orr__scenario_of(L);
-    bool alone = (scenario->tracing || scenario->callbacks > 0) && scenario->live_count == 1;
-    if (!lua_isyieldable(L) && !alone)
+    bool stays = scenario->tracing || (scenario->callbacks > 0 && scenario->live_count == 1);
+    if (!lua_isyieldable(L) && !stays)
         orr__raise(L, ORR_INVALID,
                    "a call that may block its host can't be made inside a callback of %s",
                    scenario->callbacks > 0 ? "a gradient while several hosts run"
@@ -60,6 +60,10 @@ int orr__finish(lua_State *L, enum orr_status status, int top, int results, lua_
         return orr__raise_runtime(L, status);
     struct orr_scenario *scenario = orr__scenario_of(L);
     orr_error_clear(orr_runtime_error(scenario->runtime));
+    if (scenario->tracing)
+        return orr__raise(L, ORR_UNSUPPORTED,
+                          "a call inside a captured or fused function has to wait, and another "
+                          "host has to run first: make it outside");
     lua_settop(L, top);
     scenario->blocked = true;
     return lua_yieldk(L, 0, (lua_KContext)again, call_again);

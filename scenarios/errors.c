@@ -65,6 +65,16 @@ int orr__raise(lua_State *L, enum orr_status status, const char *format, ...) {
     return raise_at(L, status, site, text);
 }
 
+/* Length of "path:line" at the beginning of a text that goes on with ": "; 0 if there is none. */
+static size_t placed_length(const char *text, const char *path) {
+    size_t length = strlen(path);
+    if (strncmp(text, path, length) != 0 || text[length] != ':')
+        return 0;
+    size_t digits = strspn(text + length + 1, "0123456789");
+    length += 1 + digits;
+    return digits > 0 && strncmp(text + length, ": ", 2) == 0 ? length : 0;
+}
+
 int orr__raise_runtime(lua_State *L, enum orr_status status) {
     struct orr_error *error = orr_runtime_error(orr__scenario_of(L)->runtime);
     char text[ORR_ERROR_TEXT_MAX], site[ORR__SITE_MAX];
@@ -72,10 +82,11 @@ int orr__raise_runtime(lua_State *L, enum orr_status status) {
              error->status != ORR_OK && error->text[0] ? error->text : orr_status_text(status));
     orr_error_clear(error);
     orr__site(L, site, sizeof site);
-    /* A backend's failure has the site already. */
-    size_t length = strlen(site);
-    bool placed = length > 0 && strncmp(text, site, length) == 0 && text[length] == ':';
-    return raise_at(L, status, site, placed ? text + length + 2 : text);
+    /* A backend's failure has a site already: this one, or that of an operator which was traced. */
+    size_t length = placed_length(text, orr__scenario_of(L)->config.path);
+    if (length > 0)
+        snprintf(site, sizeof site, "%.*s", (int)length, text);
+    return raise_at(L, status, site, length > 0 ? text + length + 2 : text);
 }
 
 /* The message of an error value that is no text. */

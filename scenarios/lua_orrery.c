@@ -152,6 +152,9 @@ static int orrery_join(lua_State *L) {
     struct orr_scenario *scenario = orr__caller(L);
     if (scenario->running != 0)
         return orr__raise(L, ORR_INVALID, "orrery.join is for the program, not for its hosts");
+    if (scenario->tracing)
+        return orr__raise(L, ORR_UNSUPPORTED,
+                          "orrery.join can't wait inside a captured or fused function");
     if (scenario->live_count == 1)
         return 0;
     lua_settop(L, 0);

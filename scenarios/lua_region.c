@@ -118,7 +118,7 @@ static enum orr_status call_lua(void *context, struct orr_tensor *const *inputs,
 static int compiled_call(lua_State *L) {
     struct orr_compiled *compiled = compiled_at(L, 1, "compiled function");
     struct orr_tensor *inputs[ORR_REGION_OPERANDS_MAX], *outputs[ORR_REGION_OPERANDS_MAX];
-    int count = lua_gettop(L) - 1;
+    int top = lua_gettop(L), count = top - 1;
     if (count > ORR_REGION_OPERANDS_MAX) {
         return orr__raise(L, ORR_INVALID, "a compiled function takes at most %d tensors",
                           ORR_REGION_OPERANDS_MAX);
@@ -127,10 +127,6 @@ static int compiled_call(lua_State *L) {
         inputs[i] = orr__tensor(L, i + 2, "compiled function");
     }
     struct orr_scenario *scenario = orr__caller(L);
-    if (scenario->live_count > 1) { /* tracing can't be left in the middle */
-        return orr__raise(L, ORR_INVALID,
-                          "a fused or captured function can't be called while several hosts run");
-    }
     luaL_checkstack(L, 3 * ORR_REGION_OPERANDS_MAX + 16, "compiled function");
     lua_getiuservalue(L, 1, 1);
     struct trace trace = {.L = L, .function = lua_gettop(L)};
@@ -142,13 +138,10 @@ static int compiled_call(lua_State *L) {
     if (trace.failed) {
         return lua_error(L);
     }
-    if (status != ORR_OK) {
-        return orr__raise_runtime(L, status);
-    }
-    for (int i = 0; i < made; i++) {
+    for (int i = 0; status == ORR_OK && i < made; i++) {
         orr__push_tensor(L, outputs[i]);
     }
-    return made;
+    return orr__finish(L, status, top, made, compiled_call);
 }
 
 void orr__open_regions(lua_State *L) {

@@ -80,12 +80,12 @@ struct orr_scenario {
 
     struct orr__host *hosts;
     size_t host_count, host_capacity;
-    size_t running;     /* index into hosts */
-    size_t live_count;  /* hosts that are not done */
-    int64_t end_ns;     /* latest clock of a host that has ended */
-    bool tracing;       /* a compiled function is being traced: calls can't yield, one host only */
-    lua_State *playing; /* that asked for gradients: where functions of the scenario run */
-    int callbacks;      /* such functions that run, one within the other: calls can't yield */
+    size_t running;       /* index into hosts */
+    size_t live_count;    /* hosts that are not done */
+    int64_t end_ns;       /* latest clock of a host that has ended */
+    bool tracing;         /* a compiled function is being traced: calls can't yield */
+    lua_State *playing;   /* that asked for gradients: where functions of the scenario run */
+    int callbacks;        /* such functions that run, one within the other: calls can't yield */
     bool callback_failed; /* its error is on top of the stack */
     bool joining;         /* set by orrery.join just before it yields */
     bool blocked;         /* set by orr__finish just before it yields to the scheduler */

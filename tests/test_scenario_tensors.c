@@ -103,17 +103,6 @@ static void an_error_ends_a_scope_as_well(void **state) {
                    "false\tno\n8\ntensor (freed)\t0\ntensor [2] f32 R\n");
 }
 
-static void a_compiled_function_belongs_to_one_host(void **state) {
-    (void)state;
-    expect_failure("local x = orrery.ones{ shape = {4} }\n"
-                   "local f = orrery.capture(function(x) return -x end)\n"
-                   "f(x)\n"
-                   "orrery.host(function() f(x) end)\n"
-                   "orrery.join()",
-                   "demo.lua:4: a fused or captured function can't be called while several hosts "
-                   "run");
-}
-
 /* The first host stays in its scope while the second one makes a tensor outside of any. */
 static void a_scope_is_its_hosts_own(void **state) {
     (void)state;
@@ -200,7 +189,6 @@ int main(void) {
         cmocka_unit_test(tracing_may_run_out_of_memory_anywhere),
         cmocka_unit_test(a_scope_frees_what_was_made_inside_but_its_results),
         cmocka_unit_test(an_error_ends_a_scope_as_well),
-        cmocka_unit_test(a_compiled_function_belongs_to_one_host),
         cmocka_unit_test(a_scope_is_its_hosts_own),
         cmocka_unit_test(a_future_that_is_waited_for_has_no_name_in_the_trace),
         cmocka_unit_test(waiting_for_a_future_takes_as_long_without_values),
