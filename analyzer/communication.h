@@ -8,13 +8,14 @@
  *                exposed              |ex ex|
  *
  * An axis is the name of the communicator without the group's number: a mesh calls its
- * communicators "AXIS NUMBER" (runtime/mesh.h); those between two meshes, "0-3 and 4-7", are one axis
- * "between meshes". On each device, every instant of the window at which communication runs belongs to exactly one op: of those that run the one that began last,
- * since what was begun before is what goes on in the background (ties: the last one in the order
- * of the event model). It is exposed if no compute op of the device runs at that instant, else
- * overlapped; and of what is exposed it is waiting while a member of the op's collective has not
- * started yet, anywhere. So per device, over all axes and kinds, times add up to |M|, what is
- * exposed to the class exposed_comm, what is overlapped to overlap_ns (classes.h), exactly.
+ * communicators "AXIS NUMBER" (runtime/mesh.h); those between two meshes, "0-3 and 4-7", are one
+ * axis "between meshes". On each device, every instant of the window at which communication runs
+ * belongs to exactly one op: of those that run the one that began last, since what was begun before
+ * is what goes on in the background (ties: the last one in the order of the event model). It is
+ * exposed if no compute op of the device runs at that instant, else overlapped; and of what is
+ * exposed it is waiting while a member of the op's collective has not started yet, anywhere. So per
+ * device, over all axes and kinds, times add up to |M|, what is exposed to the class exposed_comm,
+ * what is overlapped to overlap_ns (classes.h), exactly.
  *
  * Threads: pure functions. */
 #ifndef ORR_ANALYZER_COMMUNICATION_H
