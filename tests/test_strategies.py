@@ -169,8 +169,11 @@ class Plan:
             if by_ep:
                 local //= self.ep
                 axes = [a for a in axes if a != "ep"]
+            part = local
             for axis in axes:
-                self.reduce(axis, local)
+                self.reduce(axis, part)
+                # scattered over one axis, a rank has its share left to scatter over the next
+                part //= getattr(self, axis) if self.zero else 1
             if self.sequence and not by_tp:
                 # a norm's weight saw a part of the tokens on each rank
                 self.add("tp", "all_reduce", local * self.groups("tp"))
@@ -193,8 +196,33 @@ class Plan:
         size = self.activation() // (self.tp if self.sequence else 1)
         self.add("pp", "send_receive", 2 * (self.pp - 1) * self.microbatches * size)
 
+    def context_parallel(self):
+        """Heads against tokens (Jacobs et al. 2023): queries, keys, values and results, forward and
+        back; a rank's part of one sequence each."""
+        if self.cp == 1:
+            return
+        m = self.model
+        again = 2 if self.recompute == "full" else 1
+        token = m.head * WORD * (m.tokens // self.cp) // self.tp  # of all heads, a rank's
+        count = m.layers * self.microbatches * self.groups("cp")
+        if self.context == "all_to_all":
+            self.add("cp", "all_to_all", (again + 1) * count * token * 2 * (m.heads + m.kv_heads))
+
+    def expert_parallel(self):
+        """Slots of all experts there and back (Lepikhin et al. 2020), and their gradients. Without a
+        capacity factor an expert has a slot for each of the rank's tokens."""
+        if self.ep == 1:
+            return
+        m = self.model
+        again = 2 if self.recompute == "full" else 1
+        slots = m.experts * (m.tokens // self.cp) * m.hidden * WORD
+        count = m.layers * self.microbatches * self.groups("ep")
+        self.add("ep", "all_to_all", 2 * (again + 1) * count * slots)
+
     def expected(self):
         self.tensor_parallel()
+        self.context_parallel()
+        self.expert_parallel()
         self.data_parallel()
         self.pipeline()
         return self.table
@@ -207,7 +235,11 @@ TRAFFIC = [
     ("tiny", "dp=2 zero=3 microbatches=2"), ("tiny", "dp=4 zero=3"),
     ("tiny", "tp=2 recompute=full sequence=false"), ("tiny", "tp=2 recompute=full"),
     ("tiny", "pp=2 microbatches=4"), ("tiny", "pp=4 microbatches=4"),
-    ("tiny", "dp=2 tp=2 pp=2 microbatches=2"),
+    ("tiny", "dp=2 tp=2 pp=2 microbatches=2"), ("tiny", "cp=2 context=all_to_all"),
+    ("tiny", "cp=4 context=all_to_all recompute=full"), ("tiny", "cp=2"), ("tiny", "cp=4"),
+    ("tiny_moe", "dp=2"), ("tiny_moe", "ep=2"), ("tiny_moe", "ep=4"), ("tiny_moe", "dp=2 ep=2"),
+    ("tiny_moe", "ep=2 recompute=full"), ("tiny_moe", "dp=2 ep=2 zero=2 microbatches=2"),
+    ("tiny_moe", "ep=2 cp=2 context=all_to_all"), ("tiny_moe", "dp=2 ep=2 zero=3"),
 ]
 
 

@@ -428,14 +428,14 @@ function nn.MixtureOfExperts(o)
     return self
 end
 
--- Experts by position: distinct for a token, spread over all.
+-- Experts by the token's place in the step's batch: distinct for a token, spread over all.
 local function fixed_experts(self, x, call)
     local o, plan, shape = self.options, self.plan, x:shape()
     local values = {}
     for b = 0, shape[1] - 1 do
         for s = 0, shape[2] - 1 do
             for k = 0, o.top_k - 1 do
-                values[#values + 1] = (b * 5 + s * 3 + call.layer + k) % o.experts
+                values[#values + 1] = ((call.first + b) * 5 + s * 3 + call.layer + k) % o.experts
             end
         end
     end

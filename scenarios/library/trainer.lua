@@ -87,6 +87,7 @@ function Step:call_of(microbatch, at)
     local self_ = self.trainer
     local last = self_.schedule.stage_count - 1
     local call = { total = self_.batch * self_.config.tokens,
+                   first = microbatch * (self_.batch // self_.plan.microbatches),
                    seed = self_.steps * 4096 + microbatch }
     if at.index == 0 or at.index == last then
         local tokens, targets = self.data(microbatch)

@@ -8,7 +8,7 @@
 -- A model is a list of blocks, one behind the other: the embedding, the layers, the head with the
 -- loss. A block has `parameters`, a list, and `forward(x, call)`; what it hands on is one tensor.
 -- `call` has tokens and targets ([batch, tokens], i64), total (tokens in the whole batch: what the
--- loss divides by), seed (of dropout).
+-- loss divides by), first (the microbatch's first sequence in the whole batch), seed (of dropout).
 
 local nn = require "nn"
 
