@@ -154,6 +154,45 @@ for word, value in (("nothing", ""), ("a fraction", "4.5"), ("2^63", "9223372036
 refuse("an unknown argument names the nearest", "orrery.args{ alpha = 1 }",
        "did you mean 'alpha'?", code=2, arguments=("alpa=2",))
 
+# --- plans of parallelism ------------------------------------------------------------------------
+
+
+def train(plan, config="", more="batch = 4"):
+    """A training step of a tiny model under a plan."""
+    return ("local plan = require('parallel').plan{ " + plan + " }\n"
+            "local config = require('configurations').get('tiny', { " + config + " })\n"
+            "local run = require('trainer').new{ plan = plan, config = config, lr = 1e-3, "
+            + more + " }\n"
+            "local texts = require('texts')\n"
+            "run:step(function(m) return texts.successors(config, 4 * m, 4) end)\n")
+
+
+SIXTEEN = ("--devices", "sim:h100*16")
+refuse("heads that don't divide by tp are refused", train("tp = 3"), "layer0.attention",
+       "heads = 8 doesn't divide by tp = 3", arguments=SIXTEEN)
+refuse("key-value heads that don't divide by tp are refused", train("tp = 8"),
+       "kv_heads = 4 doesn't divide by tp = 8", arguments=SIXTEEN)
+refuse("heads that can't be exchanged over cp are refused",
+       train("cp = 8, context = 'all_to_all'"), "kv_heads / tp = 4 doesn't divide by cp = 8",
+       arguments=SIXTEEN)
+refuse("more stages than layers are refused", train("pp = 16"), "16 pipeline stages for 8 layers",
+       arguments=SIXTEEN)
+refuse("a plan larger than the machine is refused", train("dp = 8, tp = 2, pp = 2"),
+       "dp 8 * ep 1 * cp 1 * tp 2 * pp 2 takes 32 devices; the machine has 16", arguments=SIXTEEN)
+refuse("an unknown option of a plan is refused", train("dp = 2, xp = 2"), "unknown option 'xp'",
+       arguments=SIXTEEN)
+refuse("a batch that doesn't divide is refused", train("dp = 3"),
+       "a batch of 4 doesn't divide by microbatches 1 * dp 3", arguments=SIXTEEN)
+refuse("a batch of nothing is refused", train("dp = 2", more="batch = 0"), "batch is 0",
+       arguments=SIXTEEN)
+refuse("a context that doesn't divide by cp is refused", train("cp = 4", "tokens = 10"),
+       "sequences of 10 tokens don't divide by cp 4", arguments=SIXTEEN)
+refuse("a model without layers is refused", train("dp = 2", "layers = 0"), "layers is 0",
+       arguments=SIXTEEN)
+refuse("a loss that is not a number ends training", train("dp = 2").replace("1e-3", "1e30") +
+       "run:step(function(m) return texts.successors(config, 4 * m, 4) end)\n",
+       "the loss of step 2 is not a number", "embedding.weight", arguments=SIXTEEN)
+
 # --- numbers in arguments ------------------------------------------------------------------------
 
 for word, value in (("a negative number", "-1"), ("NaN", "0/0"), ("infinity", "1/0"),

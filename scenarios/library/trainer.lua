@@ -24,6 +24,10 @@ Trainer.__index = Trainer
 local function check(self)
     local plan, config = self.plan, self.config
     local ranks = plan.dp * plan.ep
+    if math.type(self.batch) ~= "integer" or self.batch < 1 then
+        error(string.format("trainer: batch is %s, expected a whole number above 0",
+                            tostring(self.batch)), 3)
+    end
     if self.batch % (plan.microbatches * ranks) ~= 0 then
         error(string.format("trainer: a batch of %d doesn't divide by microbatches %d * dp %d * ep "
                             .. "%d", self.batch, plan.microbatches, plan.dp, plan.ep), 3)

@@ -36,6 +36,13 @@ function transformer.configuration(options)
     end
     config.kv_heads = config.kv_heads or config.heads
     config.head = config.head or config.hidden // config.heads
+    for _, name in ipairs{ "vocab", "hidden", "layers", "heads", "kv_heads", "head", "tokens",
+                           "ffn" } do
+        if math.type(config[name]) ~= "integer" or config[name] < 1 then
+            error(string.format("transformer: %s is %s, expected a whole number above 0", name,
+                                tostring(config[name])), 2)
+        end
+    end
     return config
 end
 

@@ -27,11 +27,11 @@ local p = orrery.args{
     steps = 2, lr = 1e-3,
 }
 
-local config = configurations.get(p.model, { tokens = p.tokens > 0 and p.tokens or nil })
+local config = configurations.get(p.model, { tokens = p.tokens ~= 0 and p.tokens or nil })
 local plan = parallel.plan{
     dp = p.dp, ep = p.ep, cp = p.cp, tp = p.tp, pp = p.pp, sequence = p.sequence,
     context = p.context, zero = p.zero, recompute = p.recompute, schedule = p.schedule,
-    chunks = p.chunks, microbatches = p.microbatches > 0 and p.microbatches or p.pp,
+    chunks = p.chunks, microbatches = p.microbatches ~= 0 and p.microbatches or p.pp,
 }
 local batch = p.sequences * plan.dp * plan.ep * plan.microbatches
 local devices = plan.stage_size * plan.pp
