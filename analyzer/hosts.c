@@ -44,6 +44,20 @@ static bool ends_before(const void *context, uint32_t a, uint32_t b) {
     return events->calls[a].end_ns < events->calls[b].end_ns;
 }
 
+/* Adds a segment, or lengthens the one before if nothing is different: a host that launches call
+ * after call is inside an enqueuing one all the time. */
+static size_t add_segment(struct orr_host_segment *segments, size_t made,
+                          struct orr_host_segment next) {
+    struct orr_host_segment *last = made > 0 ? &segments[made - 1] : NULL;
+    if (last && last->end_ns == next.begin_ns && last->waiting == next.waiting &&
+        last->enqueuing == next.enqueuing) {
+        last->end_ns = next.end_ns;
+        return made;
+    }
+    segments[made] = next;
+    return made + 1;
+}
+
 /* Cuts one thread's calls; begins and ends list them by begin and by end. Returns the segments
  * made. */
 static size_t cut_thread(const struct orr_events *events, const uint32_t *begins,
@@ -58,7 +72,7 @@ static size_t cut_thread(const struct orr_events *events, const uint32_t *begins
         bool open = opens && opens->begin_ns <= closes->end_ns;
         int64_t time = open ? opens->begin_ns : closes->end_ns;
         if (inside.calls > 0 && time > now) {
-            segments[made++] = segment_of(&inside, now, time);
+            made = add_segment(segments, made, segment_of(&inside, now, time));
         }
         now = time;
         if (open) {
