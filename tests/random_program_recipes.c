@@ -495,6 +495,56 @@ static bool draw_sdpa_backward(struct draft *d, struct step *s) {
     return most <= 4;
 }
 
+/* --- images --- */
+
+static bool draw_conv2d(struct draft *d, struct step *s) {
+    int64_t groups = chance(d, 2) ? 1 : 1 + below(d, 4), channels = 1 + below(d, 3);
+    int64_t filters = groups * (1 + below(d, 3)), kh = 1 + below(d, 2), kw = 1 + below(d, 2);
+    struct orr_shape x = orr_shape_of(
+        4, (int64_t[]){1 + below(d, 5), groups * channels, kh + below(d, 3), kw + below(d, 3)});
+    struct orr_shape w = orr_shape_of(4, (int64_t[]){filters, channels, kh, kw});
+    struct orr_shape b = orr_shape_of(1, &filters);
+    bool bias = chance(d, 2);
+    if (!add_input(s, fit(d, d->dtype, &x, usual(d), 0)) ||
+        !add_input(s, fit(d, d->dtype, &w, usual(d), 0)) ||
+        (bias && !add_input(s, fit(d, d->dtype, &b, usual(d), 0)))) {
+        return false;
+    }
+    attribute(s, "groups")->integer = groups;
+    attribute(s, "stride")->integer = 1 + below(d, 2);
+    attribute(s, "padding")->integer = below(d, 2);
+    double n = (double)(channels * kh * kw), a = size_of(d, s, 0), c = size_of(d, s, 1);
+    double size = n * a * c + (bias ? size_of(d, s, 2) : 0);
+    within(s, 0, size, all_whole(d, s));
+    s->effect.gain[0] = n * c;
+    s->effect.gain[1] = n * a;
+    s->effect.gain[2] = 1;
+    sums(s, n + 1, size);
+    return true;
+}
+
+static bool draw_groupnorm(struct draft *d, struct step *s) {
+    int64_t groups = 1 + below(d, 4), channels = groups * (1 + below(d, 2));
+    struct orr_shape x = orr_shape_of(3, (int64_t[]){1 + below(d, 5), channels, 1 + below(d, 4)});
+    struct orr_shape w = orr_shape_of(1, &channels);
+    int weights = (int)below(d, 3);
+    bool fits = add_input(s, fit(d, d->dtype, &x, usual(d), 0));
+    for (int i = 0; fits && i < weights; i++) {
+        fits = add_input(s, fit(d, d->dtype, &w, usual(d), 0));
+    }
+    if (!fits) {
+        return false;
+    }
+    double n = (double)(channels / groups * x.dims[2]), weight = weights ? size_of(d, s, 1) : 1;
+    attribute(s, "groups")->integer = groups;
+    attribute(s, "eps")->real = EPS;
+    within(s, 0, sqrt(n) * weight + (weights > 1 ? size_of(d, s, 2) : 0), false);
+    s->effect.gain[0] = weight * (2 + 2 * n) / sqrt(EPS);
+    s->effect.gain[1] = sqrt(n);
+    s->effect.gain[2] = 1;
+    return true;
+}
+
 /* --- reductions --- */
 
 static bool draw_reduction(struct draft *d, struct step *s) {
@@ -891,6 +941,8 @@ static const struct recipe recipes[] = {
     {"rmsnorm", 2, draw_norm, true},
     {"rope", 2, draw_rope, true},
     {"sdpa", 3, draw_sdpa, true},
+    {"conv2d", 2, draw_conv2d, true},
+    {"groupnorm", 2, draw_groupnorm, true},
     {"sum", 4, draw_reduction, true},
     {"mean", 2, draw_reduction, true},
     {"max", 2, draw_reduction, false},
