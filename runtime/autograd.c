@@ -303,7 +303,7 @@ static bool first_seen(uint64_t *mark, uint64_t count) {
 /* Bytes of a tensor's pieces that this count has not seen. */
 static uint64_t unseen_bytes(struct orr_tensor *tensor, uint64_t count, int64_t device) {
     const struct orr_layout *layout = &tensor->layout;
-    bool unborn = !tensor->storage && first_seen(&tensor->mark, count);
+    bool unborn = !tensor->storage && !tensor->evicted && first_seen(&tensor->mark, count);
     uint64_t bytes = 0;
     for (uint32_t rank = 0; rank < layout->mesh->size; rank++) {
         bool first = tensor->storage

@@ -36,7 +36,8 @@ struct orr_region {
 struct entry {
     struct orr_program *program;
     struct tensor_list inputs, outputs, externals;
-    bool owns_inputs; /* private copies of the operands, which replays may overwrite */
+    uint64_t evictions; /* of its operands when it was captured: the program has their memory */
+    bool owns_inputs;   /* private copies of the operands, which replays may overwrite */
     /* A replay by `host` that was blocked, and is to be repeated. */
     bool under_way, begun; /* begun: the launch is */
     uint32_t host;
@@ -464,6 +465,18 @@ static bool same_operands(const struct entry *entry, struct orr_tensor *const *i
     return true;
 }
 
+/* Changes if any operand of a captured form has got other memory. */
+static uint64_t evictions_of(const struct entry *entry) {
+    const struct tensor_list *lists[2] = {&entry->inputs, &entry->externals};
+    uint64_t evictions = 0;
+    for (int list = 0; list < 2; list++) {
+        for (size_t i = 0; i < lists[list]->count; i++) {
+            evictions += lists[list]->items[i]->evictions;
+        }
+    }
+    return evictions;
+}
+
 /* Copies a tensor's blobs over those of another of the same shape and placements. */
 static enum orr_status copy_tensor(struct orr_runtime *runtime, struct orr_tensor *to,
                                    struct orr_tensor *from) {
@@ -642,6 +655,7 @@ static enum orr_status trace_call(struct orr_compiled *compiled, struct entry *o
         fresh.externals = region.externals;
         region.program = NULL;
         region.externals = (struct tensor_list){0};
+        fresh.evictions = evictions_of(&fresh);
         status = status == ORR_OK ? remember(compiled, old, &fresh) : status;
     }
     if (status == ORR_OK && compiled->capture) {
@@ -706,7 +720,8 @@ enum orr_status orr_compiled_call(struct orr_compiled *compiled, struct orr_tens
                                  compiled->name);
     }
     bool replays = match && (match->owns_inputs || same_operands(match, inputs, input_count)) &&
-                   (int)match->outputs.count <= output_max;
+                   (int)match->outputs.count <= output_max &&
+                   match->evictions == evictions_of(match);
     if (!replays) {
         if (compiled->entry_count > 0 && !match) {
             compiled->counts.mismatches++;

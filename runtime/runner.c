@@ -67,6 +67,11 @@ enum orr_status orr__operator_infer(struct orr_runtime *runtime, const struct or
                 "it, so it was never kept in memory",
                 op->name, op->input_names[i]);
         }
+        if (inputs[i]->evicted) {
+            return orr__runtime_fail(runtime, ORR_INVALID,
+                                     "%s: operand %s has been evicted; restore it first", op->name,
+                                     op->input_names[i]);
+        }
         infos[i] = inputs[i]->info;
         layouts[i] = &inputs[i]->layout;
     }
@@ -375,6 +380,7 @@ static enum orr_status run_on_ranks(struct orr_runtime *runtime, const struct or
 enum orr_status orr__run_operator(struct orr_runtime *runtime, const struct orr__stage *stage) {
     if (stage->op->class == ORR_OPERATOR_ALIAS) {
         orr__tensor_share(stage->outputs[0], stage->inputs[0]);
+        stage->outputs[0]->family = stage->inputs[0]->family;
         return ORR_OK;
     }
     orr__runtime_operator_begin(runtime, stage->outputs[0]->layout.mesh->devices[0], -1);

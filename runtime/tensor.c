@@ -20,6 +20,7 @@ struct orr_tensor *orr__tensor_new(struct orr_runtime *runtime, const struct orr
                                   .role = runtime->hosts[runtime->host].role,
                                   .node = -1,
                                   .serial = ++runtime->tensor_count,
+                                  .family = runtime->tensor_count,
                                   .references = 1};
     if (tensor->next) {
         tensor->next->previous = tensor;
@@ -85,6 +86,10 @@ enum orr_status orr__tensor_check_kept(const struct orr_tensor *tensor, const ch
                                  "%s: the tensor was changed in place; use the result of the "
                                  "operator that did so",
                                  who);
+    }
+    if (tensor->evicted) {
+        return orr__runtime_fail(tensor->runtime, ORR_INVALID,
+                                 "%s: the tensor has been evicted; restore it first", who);
     }
     return orr__runtime_fail(tensor->runtime, ORR_INVALID,
                              "%s: the tensor was made inside a region and not returned from it, so "

@@ -87,6 +87,19 @@ struct orr_tensor *orr_tensor_retain(struct orr_tensor *tensor);
 /* Destroys and nulls a handle; accepts NULL. The tensor goes with its last one. */
 void orr_tensor_destroy(struct orr_tensor **tensor);
 
+/* Drops a tensor's memory, once its last consumer has retired, and keeps all its handles, also
+ * those that tapes keep; its reshapes go with it. Any use is ORR_INVALID until it is restored.
+ * Memory that other tensors have, too (a redistribution for which nothing had to move), stays
+ * theirs; but a redistribution to the same placements is another handle of the same tensor. Twice
+ * is once. ORR_INVALID inside a region. */
+enum orr_status orr_tensor_evict(struct orr_tensor *tensor) ORR_MUST_CHECK;
+
+/* Gives an evicted tensor, and its reshapes, the memory of `other`, which has the same shape, dtype
+ * and layout, and is to have the same values; they share it from now on. Sharded data parallelism:
+ * gather before use, evict behind it, gather again and restore before the gradient. */
+enum orr_status orr_tensor_restore(struct orr_tensor *tensor,
+                                   struct orr_tensor *other) ORR_MUST_CHECK;
+
 /* What it is. Borrowed until destroy. */
 const struct orr_operand_info *orr_tensor_info(const struct orr_tensor *tensor);
 const struct orr_layout *orr_tensor_layout(const struct orr_tensor *tensor);

@@ -46,6 +46,9 @@ struct orr_tensor {
     uint32_t references;                /* the user's handle, and nodes of an open region */
     uint64_t serial;                    /* from 1, never used again: tapes know it by this */
     uint64_t mark;                      /* as its blobs', while it has none */
+    uint64_t family;                    /* serial of what it is a reshape of; its own if of none */
+    uint32_t evicted;                   /* 0: no; else how many of the family went with it */
+    uint32_t evictions;                 /* so far: its memory is another one after each */
 };
 
 /* A tensor without storage; NULL without memory. */

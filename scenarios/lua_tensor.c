@@ -81,6 +81,21 @@ static int tensor_free(lua_State *L) {
     return 0;
 }
 
+/* t:evict() */
+static int tensor_evict(lua_State *L) {
+    struct orr_tensor *tensor = orr__tensor(L, 1, "evict");
+    orr__caller(L);
+    return orr__finish(L, orr_tensor_evict(tensor), 1, 0, tensor_evict);
+}
+
+/* t:restore(other) */
+static int tensor_restore(lua_State *L) {
+    struct orr_tensor *tensor = orr__tensor(L, 1, "restore");
+    struct orr_tensor *other = orr__tensor(L, 2, "restore");
+    orr__caller(L);
+    return orr__finish(L, orr_tensor_restore(tensor, other), 2, 0, tensor_restore);
+}
+
 static int tensor_shape(lua_State *L) {
     const struct orr_operand_info *info = orr_tensor_info(orr__tensor(L, 1, "shape"));
     lua_createtable(L, info->shape.rank, 0);
@@ -365,7 +380,8 @@ int orr__scope(lua_State *L) {
 void orr__open_tensors(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"tensor", orrery_tensor}, {"scope", orr__scope}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"free", tensor_free},      {"shape", tensor_shape},
+    static const luaL_Reg methods[] = {{"evict", tensor_evict},    {"restore", tensor_restore},
+                                       {"free", tensor_free},      {"shape", tensor_shape},
                                        {"dtype", tensor_dtype},    {"bytes", tensor_bytes},
                                        {"place", tensor_place},    {"future", tensor_future},
                                        {"role", orr__tensor_role}, {NULL, NULL}};

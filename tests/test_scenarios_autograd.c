@@ -125,6 +125,30 @@ static void gradients_come_in_two_parts(void **state) {
                    "are wanted");
 }
 
+static void evicted_tensors_are_restored_before_the_gradient(void **state) {
+    (void)state;
+    expect_printed_on(
+        2,
+        SHOW "local w = orrery.tensor{ shape = {4}, dtype = 'f64', values = {1, 2, 3, 4},\n"
+             "                         mesh = orrery.mesh{ shape = {2}, names = {'dp'} },\n"
+             "                         place = 'S(0)' }\n"
+             "local tape = orrery.tape()\n"
+             "tape:watch(w)\n"
+             "local full = w:redistribute('R')\n"
+             "local y = full * full\n"
+             "tape:stop()\n"
+             "print(tape:bytes(), tape:bytes(1))\n"
+             "full:evict()\n"
+             "print(tape:bytes(), pcall(full.sum, full))\n"
+             "local again = w:redistribute('R')\n"
+             "full:restore(again)\n"
+             "again:free()\n"
+             "show((tape:gradient({ {y} }, w)))\n"
+             "print(pcall(full.restore, full, w))\n",
+        "64\t32\n0\tfalse\tdemo.lua:12: sum: operand x has been evicted; restore it first\n"
+        "2.0 4.0 6.0 8.0\nfalse\tdemo.lua:17: restore: the tensor has not been evicted\n");
+}
+
 /* The first host is blocked in the middle of its gradient when the second one comes along, whose
  * tapes follow the same tensors. */
 static void a_tape_that_is_played_keeps_its_tensors(void **state) {
@@ -255,6 +279,7 @@ int main(void) {
         cmocka_unit_test(mistakes_name_their_line),
         cmocka_unit_test(stopped_tapes_share_parameters_and_wait),
         cmocka_unit_test(gradients_come_in_two_parts),
+        cmocka_unit_test(evicted_tensors_are_restored_before_the_gradient),
         cmocka_unit_test(a_tape_that_is_played_keeps_its_tensors),
         cmocka_unit_test(a_gradient_is_not_recorded),
         cmocka_unit_test(every_host_has_its_own_tape),
