@@ -27,6 +27,19 @@ struct builder {
 
 static const char BETWEEN[] = "between meshes"; /* whose communicators are called "0-3 and 4-7" */
 
+/* Is it the name of a communicator between two meshes: their devices, "0-3 and 4-7"? */
+static bool is_between(const char *group) {
+    static const char devices[] = "0123456789-,. ";
+    static const char and_[] = "and ";
+    size_t here = strspn(group, devices);
+    const char *rest = group + here;
+    if (here == 0 || strncmp(rest, and_, sizeof and_ - 1) != 0) {
+        return false;
+    }
+    rest += sizeof and_ - 1;
+    return *rest != '\0' && strspn(rest, devices) == strlen(rest);
+}
+
 /* Length of a communicator's name without a group's number behind a blank. */
 static size_t axis_length(const char *group) {
     size_t length = strlen(group), at = length;
@@ -86,7 +99,7 @@ static enum orr_status grow_table(struct builder *b) {
 static enum orr_status row_for(struct builder *b, const char *group, const char *kind,
                                uint32_t *out_row) {
     struct orr_communication *out = b->out;
-    group = strstr(group, " and ") ? BETWEEN : group;
+    group = is_between(group) ? BETWEEN : group;
     size_t length = axis_length(group);
     enum orr_status status = grow_table(b);
     if (status != ORR_OK) {

@@ -5,8 +5,8 @@
  *     segments   |sync|both    |s |   |launch  |
  *
  * A segment says whether the thread is inside a waiting call (and inside which, if it is only one:
- * an op's own call does not count as waiting for it) and inside an enqueuing call; segments that say
- * the same and touch are one. Between segments the thread is in no recorded call at all.
+ * an op's own call does not count as waiting for it) and inside an enqueuing call; segments that
+ * say the same and touch are one. Between segments the thread is in no recorded call at all.
  *
  * Threads: immutable once built. */
 #ifndef ORR_ANALYZER_HOSTS_H

@@ -82,15 +82,17 @@ static void groups_of_one_axis_are_one_row(void **state) {
     (void)state;
     struct fixture f;
     start_devices(&f, 2);
-    static const char *const names[] = {"tp 0", "tp 12", "tp", "3", " 4", "x1", "tp 5a"};
-    static const char *const axes[] = {"tp", "tp", "tp", "3", " 4", "x1", "tp 5a"};
+    static const char *const names[] = {"tp 0", "tp 12", "tp",    "0-3 and 4, 5, ...", "3",
+                                        " 4",   "x1",    "tp 5a", "you and me",        "1 and "};
+    static const char *const axes[] = {"tp", "tp", "tp",    "between meshes", "3",
+                                       " 4", "x1", "tp 5a", "you and me",     "1 and "};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         uint32_t group = fixture_communicator(&f, names[i]);
         uint64_t id = fixture_collective(&f, group, "all_gather", 10)->id;
         member(&f, id, 0, (int64_t)(100 * i), (int64_t)(100 * i + 10));
     }
     struct orr_analysis *a = analyze(&f);
-    assert_int_equal(a->communication.row_count, 5);
+    assert_int_equal(a->communication.row_count, 8);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         assert_int_equal(row_of(a, axes[i], "all_gather")->count, i < 3 ? 3 : 1);
     }
