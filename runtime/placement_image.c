@@ -35,10 +35,10 @@ static int64_t groups_of(const struct question *q) {
     return q->attributes->values[index].integer;
 }
 
-/* Every rank's channels are whole groups: with as many groups as ranks, or a multiple. One group is
- * not sharded, even along an axis of one device, where what follows might not find its way back. */
+/* Every rank's channels are whole groups: with as many groups as ranks, or a multiple, or along an
+ * axis of one device, which cuts nothing. */
 static bool whole_groups(const struct question *q) {
-    return groups_of(q) > 1 && groups_of(q) % q->parts == 0;
+    return q->ranks == 1 || groups_of(q) % q->parts == 0;
 }
 
 /* What one operator takes. */

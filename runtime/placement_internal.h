@@ -18,6 +18,7 @@ struct question {
     const struct orr_attributes *attributes;
     const struct orr_operand_info *output;
     int axis;
+    int64_t ranks; /* along the axis */
     int64_t parts; /* that the first operand's sharded dimension is cut into, by all axes */
     struct orr_placement given[ORR_INPUTS_MAX]; /* along the axis */
     char *why; /* PLACEMENT_WHY_MAX bytes, "": what a rule that refuses may say about it */

@@ -491,6 +491,7 @@ enum orr_status orr_placement_infer(const struct orr_operator *op,
                              .attributes = attributes,
                              .output = output,
                              .axis = axis,
+                             .ranks = mesh->dims[axis],
                              .parts = parts_of(layouts[0], axis),
                              .why = why};
         for (int i = 0; i < input_count; i++) {

@@ -135,14 +135,6 @@ static enum orr_status flush(struct orr_recording *recording) {
     return ORR_OK;
 }
 
-enum orr_status orr__recordings_turn(struct orr_runtime *runtime) {
-    enum orr_status status = ORR_OK;
-    for (struct orr_recording *at = runtime->recordings; at && status == ORR_OK; at = at->next) {
-        status = flush(at);
-    }
-    return status;
-}
-
 /* --- calls --- */
 
 /* The index of a tensor's value, which is fetched if it is new; `maker` as in the value. */
@@ -216,6 +208,21 @@ static void add(struct orr_recording *recording, const struct orr__stage *stage)
     }
     recording->calls[recording->call_count++] = call;
     check_bytes(recording, &call);
+}
+
+enum orr_status orr__recordings_turn(struct orr_runtime *runtime, struct orr_tensor *changed) {
+    enum orr_status status = ORR_OK;
+    for (struct orr_recording *at = runtime->recordings; at && status == ORR_OK; at = at->next) {
+        if (changed && at->status == ORR_OK) {
+            if (reserve(at) == ORR_OK) {
+                (void)number_of(at, changed, -1);
+            } else {
+                fail(at, ORR_NO_MEMORY, "out of memory for recorded values");
+            }
+        }
+        status = flush(at);
+    }
+    return status;
 }
 
 void orr__recordings_add(struct orr_runtime *runtime, const struct orr__stage *stage) {

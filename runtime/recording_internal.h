@@ -7,9 +7,11 @@
 #include "runtime/recording.h"
 #include "runtime/tensor_internal.h"
 
-/* Before an operator acts: copies what the last one made, if the host was blocked then. ORR_BLOCKED
- * again; other failures are kept for orr_recording_end. */
-enum orr_status orr__recordings_turn(struct orr_runtime *runtime) ORR_MUST_CHECK;
+/* Before an operator acts: copies what the last one made, if the host was blocked then, and
+ * `changed` (may be NULL), whose memory the operator takes over. ORR_BLOCKED again; other failures
+ * are kept for orr_recording_end. */
+enum orr_status orr__recordings_turn(struct orr_runtime *runtime,
+                                     struct orr_tensor *changed) ORR_MUST_CHECK;
 /* An operator has been applied; `op` NULL: a redistribution. */
 void orr__recordings_add(struct orr_runtime *runtime, const struct orr__stage *stage);
 /* With the runtime. */

@@ -424,7 +424,7 @@ enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct 
         status = orr__redistribute_begin(tensor, "redistribute");
     }
     if (status == ORR_OK) {
-        status = orr__recordings_turn(runtime);
+        status = orr__recordings_turn(runtime, NULL);
     }
     if (status == ORR_OK) {
         status = orr__redistribute(tensor, layout, out_tensor);

@@ -411,7 +411,8 @@ static void drop_outputs(const struct orr__stage *stage, int count) {
 
 /* Nothing else sees the memory that the operator changes: no other tensor, no tape, no region. */
 static enum orr_status check_in_place(struct orr_runtime *runtime, const struct orr_operator *op,
-                                      const struct orr_tensor *x) {
+                                      struct orr_tensor *const *inputs, int input_count) {
+    const struct orr_tensor *x = inputs[0];
     if (runtime->region) {
         return orr__runtime_fail(runtime, ORR_UNSUPPORTED,
                                  "%s changes its operand in place, which a compiled function does "
@@ -419,6 +420,14 @@ static enum orr_status check_in_place(struct orr_runtime *runtime, const struct 
                                  op->name);
     }
     const struct orr__storage *storage = x->storage;
+    for (int i = 1; i < input_count; i++) {
+        if (inputs[i]->storage == storage) {
+            return orr__runtime_fail(runtime, ORR_INVALID,
+                                     "%s changes operand %s in place, and operand %s is the same "
+                                     "memory",
+                                     op->name, op->input_names[0], op->input_names[i]);
+        }
+    }
     bool alone = storage->references == 1 && storage->views == 0 && !storage->base;
     if (x->references == 1 && alone) {
         return ORR_OK;
@@ -440,7 +449,7 @@ enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_o
     enum orr_status status = orr__operator_infer(runtime, op, inputs, input_count, attributes,
                                                  layout, infos, &out_layout);
     if (status == ORR_OK && op->in_place) {
-        status = check_in_place(runtime, op, inputs[0]);
+        status = check_in_place(runtime, op, inputs, input_count);
     }
     if (status == ORR_OK) {
         status = orr__tape_reserve(runtime, inputs, input_count);
@@ -449,7 +458,7 @@ enum orr_status orr_tensor_apply(struct orr_runtime *runtime, const struct orr_o
         status = orr__runtime_turn(runtime); /* before anything is done that can't be repeated */
     }
     if (status == ORR_OK) {
-        status = orr__recordings_turn(runtime);
+        status = orr__recordings_turn(runtime, op->in_place ? inputs[0] : NULL);
     }
     if (status != ORR_OK) {
         return status;

@@ -36,7 +36,10 @@ double program_value(const struct program *program, const struct step *step, int
     uint64_t hash = mixed(step->seed, (uint64_t)index);
     switch (step->domain) {
     case DOMAIN_WHOLE: return (double)(hash % 7) - 3;
-    case DOMAIN_INDEX: return (double)(hash % (uint64_t)step->bound);
+    case DOMAIN_INDEX: return (double)(hash % (uint64_t)step->bound) + (double)step->base;
+    case DOMAIN_DISTINCT:
+        return (double)((step->seed % 97 + (uint64_t)index) % (uint64_t)step->bound) +
+               (double)step->base;
     case DOMAIN_POSITIVE: return 1.25 + fraction(hash) * 0.75;
     case DOMAIN_UNIT: return fraction(hash) * 0.875;
     case DOMAIN_SMOOTH: break;
@@ -45,7 +48,7 @@ double program_value(const struct program *program, const struct step *step, int
 }
 
 static bool is_whole(enum domain domain) {
-    return domain == DOMAIN_WHOLE || domain == DOMAIN_INDEX;
+    return domain == DOMAIN_WHOLE || domain == DOMAIN_INDEX || domain == DOMAIN_DISTINCT;
 }
 
 /* The term of `whole` that coordinate `at` of `count` has. Whole numbers stay so, in whichever order
@@ -126,6 +129,11 @@ static struct orr_placement draw_placement(struct draft *d, int rank, int partia
     return (struct orr_placement){.kind = ORR_REPLICATE};
 }
 
+/* Terms of numbers in a byte have no room, and no collective adds them. */
+static int partial_percent(enum orr_dtype dtype, int usual) {
+    return orr_dtype_size(dtype) > 1 ? usual : 0;
+}
+
 static void draw_places(struct draft *d, int rank, int partial_percent,
                         struct orr_placement *places) {
     for (int i = 0; i < d->program->axis_count; i++) {
@@ -156,7 +164,7 @@ int program_tensor(struct draft *d, enum orr_dtype dtype, const struct orr_shape
     if (!orr_dtype_is_float(dtype) && !is_whole(domain)) {
         step.domain = DOMAIN_WHOLE;
     }
-    draw_places(d, shape->rank, 20, step.places);
+    draw_places(d, shape->rank, partial_percent(dtype, 20), step.places);
     const struct step *made = append(d->program, &step, 1);
     if (!made) {
         return -1;
@@ -166,7 +174,7 @@ int program_tensor(struct draft *d, enum orr_dtype dtype, const struct orr_shape
     v->whole = is_whole(step.domain);
     v->lo = step.domain == DOMAIN_POSITIVE ? 0.5 : step.domain == DOMAIN_WHOLE ? -3 : -1;
     v->hi = step.domain == DOMAIN_POSITIVE ? 2 : step.domain == DOMAIN_WHOLE ? 3 : 1;
-    if (step.domain == DOMAIN_INDEX) {
+    if (step.domain == DOMAIN_INDEX || step.domain == DOMAIN_DISTINCT) {
         v->lo = 0;
         v->hi = (double)bound - 1;
     }
@@ -218,13 +226,14 @@ static void guess(struct draft *d, const struct call *call, struct orr_placement
     int pattern = (int)below(d, 4);
     for (int i = 0; i < count; i++) {
         int rank = call->inputs[i].shape.rank;
+        int partial = partial_percent(call->inputs[i].dtype, 25);
         struct orr_placement replicate = {.kind = ORR_REPLICATE};
-        places[i] = pattern == 0 || i == first ? draw_placement(d, rank, 25) : replicate;
+        places[i] = pattern == 0 || i == first ? draw_placement(d, rank, partial) : replicate;
         if (pattern == 1 && i > 0) { /* alike, counted from the front */
             places[i] =
                 places[0].kind == ORR_SHARD && places[0].dim >= rank ? replicate : places[0];
         } else if (pattern == 1) {
-            places[i] = draw_placement(d, rank, 25);
+            places[i] = draw_placement(d, rank, partial);
         } else if (pattern == 2 && i > 0 && places[0].kind == ORR_SHARD) { /* from the back */
             places[i] = places[0];
             places[i].dim += rank - call->inputs[0].shape.rank;
@@ -317,6 +326,9 @@ static double most_of(enum orr_dtype dtype, bool whole) {
     case ORR_DTYPE_I32: return 0x1p28;
     case ORR_DTYPE_F16: return whole ? 0x1p10 : 1e4;
     case ORR_DTYPE_BF16: return whole ? 0x1p7 : 1e4;
+    case ORR_DTYPE_I8: return 127;
+    case ORR_DTYPE_F8E4M3: return 448;
+    case ORR_DTYPE_F8E5M2: return 57344;
     default: return 1;
     }
 }
@@ -361,7 +373,8 @@ bool program_apply(struct draft *d, const struct recipe *recipe) {
         memcpy(out.axes, step.places, sizeof step.places);
     } else {
         bool legal = is_legal(&call, &out);
-        if ((legal ? percent(d, 30) : percent(d, 85)) && !steer(d, &call, &step, first_new)) {
+        if (d->steers && (legal ? percent(d, 30) : percent(d, 85)) &&
+            !steer(d, &call, &step, first_new)) {
             return false;
         }
         if (!is_legal(&call, &out)) {
@@ -369,6 +382,9 @@ bool program_apply(struct draft *d, const struct recipe *recipe) {
         }
     }
     const struct step *made = append(p, &step, step.op->outputs);
+    if (made && step.op->in_place) {
+        p->variables[step.inputs[0]].spent = true;
+    }
     for (int i = 0; made && i < step.op->outputs; i++) {
         struct variable *v = &p->variables[made->first + i];
         v->info = call.outputs[i];
@@ -397,8 +413,12 @@ static void draw_redistribution(struct draft *d) {
     const struct program *p = d->program;
     if (p->variable_count > 0) {
         int from = (int)below(d, p->variable_count);
+        if (p->variables[from].spent) {
+            return;
+        }
         struct orr_placement places[ORR_MESH_AXES_MAX] = {0};
-        draw_places(d, p->variables[from].info.shape.rank, 25, places);
+        const struct orr_operand_info *info = &p->variables[from].info;
+        draw_places(d, info->shape.rank, partial_percent(info->dtype, 25), places);
         (void)redistribute(d, from, places);
     }
 }
@@ -420,7 +440,7 @@ static int draw_loss(const struct program *p) {
 }
 
 void program_draw(struct program *program, uint64_t seed, const struct program_options *options) {
-    struct draft d = {.program = program, .random = mixed(seed, 1) | 1};
+    struct draft d = {.program = program, .random = mixed(seed, 1) | 1, .steers = true};
     d.gradients = options->gradients;
     *program = (struct program){.seed = seed, .loss = -1};
     draw_mesh(&d, options->devices);
@@ -504,7 +524,8 @@ static void put_results(struct writer *w, const struct program *p, const struct 
 }
 
 const char *program_text(const struct program *p, char *buffer, size_t size) {
-    static const char *const domains[] = {"smooth", "whole", "positive", "index", "unit"};
+    static const char *const domains[] = {"smooth", "whole", "positive",
+                                          "index",  "unit",  "distinct"};
     struct writer w = {buffer, size};
     struct orr_mesh mesh;
     program_mesh(p, &mesh);

@@ -39,7 +39,8 @@ enum domain {
     DOMAIN_WHOLE,    /* -3 .. 3 */
     DOMAIN_POSITIVE, /* [0.5, 2) */
     DOMAIN_INDEX,    /* 0 .. bound - 1 */
-    DOMAIN_UNIT      /* [-0.9, 0.9) */
+    DOMAIN_UNIT,     /* [-0.9, 0.9) */
+    DOMAIN_DISTINCT  /* 0 .. bound - 1, each at most once */
 };
 
 /* What is known about the results of an operator before it runs. */
@@ -56,6 +57,7 @@ struct variable {
     double lo, hi;
     bool whole;
     int step, result; /* who makes it, and which of its results it is */
+    bool spent;       /* an operator changes it in place: nobody can use it again */
     struct orr_placement places[ORR_MESH_AXES_MAX]; /* where it will be unless it is refused */
 };
 
@@ -69,7 +71,7 @@ struct step {
     int first, results;                             /* variables */
     struct orr_placement places[ORR_MESH_AXES_MAX]; /* TENSOR, sources, REDISTRIBUTE */
     enum domain domain;                             /* TENSOR */
-    int64_t bound;                                  /* DOMAIN_INDEX */
+    int64_t bound, base;                            /* DOMAIN_INDEX and DISTINCT: from `base` on */
     uint64_t seed;                                  /* TENSOR: of its numbers and terms */
     bool dropped;                                   /* left out by shrinking */
     struct effect effect;
@@ -113,6 +115,7 @@ struct draft {
     uint64_t random;
     enum orr_dtype dtype;
     bool whole, gradients;
+    bool steers; /* puts operands where operators take them, mostly */
 };
 
 /* Draws an operator with its operands, appended to the program; false: nothing that fits was found,
@@ -125,6 +128,9 @@ struct recipe {
 };
 const struct recipe *program_recipe(int index);
 int program_recipe_count(void);
+/* Those of language models, images and serving, which are among them. */
+const struct recipe *program_model_recipe(int index);
+int program_model_recipe_count(void);
 
 /* Uses a recipe: its operands, its effect, its results; false if the recipe found nothing. */
 bool program_apply(struct draft *draft, const struct recipe *recipe);

@@ -2,140 +2,7 @@
  *
  * Gains are bounds in the largest norm; they are rounded up generously, since a wrong placement
  * rule makes an error of the values' own size. */
-#include <math.h>
-#include <string.h>
-
-#include "tests/random_program.h"
-#include "tests/support.h"
-
-enum { ELEMENTS_MAX = 600, DIM_MAX = 8 };
-static const double EPS = 0.1; /* of norms: small ones have steep gradients */
-
-/* --- drawing --- */
-
-static int64_t below(struct draft *d, int64_t bound) {
-    return (int64_t)random_below(&d->random, (uint64_t)bound);
-}
-
-static bool chance(struct draft *d, int64_t one_in) {
-    return below(d, one_in) == 0;
-}
-
-static const struct variable *variable(const struct draft *d, int index) {
-    return &d->program->variables[index];
-}
-
-static const struct orr_shape *shape_of(const struct draft *d, const struct step *s, int input) {
-    return &variable(d, s->inputs[input])->info.shape;
-}
-
-/* Largest magnitude of an operand. */
-static double size_of(const struct draft *d, const struct step *s, int input) {
-    const struct variable *v = variable(d, s->inputs[input]);
-    return fmax(fabs(v->lo), fabs(v->hi));
-}
-
-static bool whole_of(const struct draft *d, const struct step *s, int input) {
-    return variable(d, s->inputs[input])->whole;
-}
-
-static enum domain usual(const struct draft *d) {
-    return d->whole ? DOMAIN_WHOLE : DOMAIN_SMOOTH;
-}
-
-static int64_t draw_dim(struct draft *d) {
-    return chance(d, 60) ? 0 : 1 + below(d, chance(d, 3) ? DIM_MAX : 5);
-}
-
-static struct orr_shape draw_shape(struct draft *d, int least, int most) {
-    struct orr_shape shape = {.rank = least + (int)below(d, most - least + 1)};
-    for (int i = 0; i < shape.rank; i++) {
-        shape.dims[i] = draw_dim(d);
-    }
-    return shape;
-}
-
-static bool in_domain(const struct variable *v, enum domain domain, int64_t bound) {
-    switch (domain) {
-    case DOMAIN_POSITIVE: return v->lo >= 0.25;
-    case DOMAIN_INDEX: return v->whole && v->lo >= 0 && v->hi <= (double)bound - 1;
-    case DOMAIN_UNIT: return v->lo >= -1 && v->hi <= 1;
-    default: return true;
-    }
-}
-
-/* A variable of this shape: an old one or a new one. */
-static int fit(struct draft *d, enum orr_dtype dtype, const struct orr_shape *shape,
-               enum domain domain, int64_t bound) {
-    const struct program *p = d->program;
-    int start = p->variable_count > 0 ? (int)below(d, p->variable_count) : 0;
-    for (int i = 0; i < p->variable_count && !chance(d, 3); i++) {
-        int at = (start + i) % p->variable_count;
-        const struct variable *v = &p->variables[at];
-        if (v->info.dtype == dtype && orr_shape_equal(&v->info.shape, shape) &&
-            in_domain(v, domain, bound)) {
-            return at;
-        }
-    }
-    return program_tensor(d, dtype, shape, domain, bound);
-}
-
-/* A variable of the program's dtype with a rank in a range, an old one mostly. */
-static int pick_in(struct draft *d, int least, int most, enum domain domain) {
-    const struct program *p = d->program;
-    int start = p->variable_count > 0 ? (int)below(d, p->variable_count) : 0;
-    for (int i = 0; i < p->variable_count && !chance(d, 6); i++) {
-        int at = (start + i) % p->variable_count;
-        const struct variable *v = &p->variables[at];
-        if (v->info.dtype == d->dtype && v->info.shape.rank >= least &&
-            v->info.shape.rank <= most && orr_shape_count(&v->info.shape) <= ELEMENTS_MAX &&
-            in_domain(v, domain, 0)) {
-            return at;
-        }
-    }
-    struct orr_shape shape = draw_shape(d, least, most);
-    return program_tensor(d, d->dtype, &shape, domain, 0);
-}
-
-static int pick(struct draft *d, int least, int most) {
-    return pick_in(d, least, most, usual(d));
-}
-
-static bool add_input(struct step *s, int variable_index) {
-    s->inputs[s->input_count++] = variable_index;
-    return variable_index >= 0;
-}
-
-static struct orr_attribute *attribute(struct step *s, const char *name) {
-    return &s->attributes.values[orr_operator_attribute(s->op, name)];
-}
-
-/* --- effects --- */
-
-static void range(struct step *s, int result, double lo, double hi, bool whole) {
-    s->effect.lo[result] = lo;
-    s->effect.hi[result] = hi;
-    s->effect.whole[result] = whole;
-}
-
-static void within(struct step *s, int result, double size, bool whole) {
-    range(s, result, -size, size, whole);
-}
-
-static bool all_whole(const struct draft *d, const struct step *s) {
-    for (int i = 0; i < s->input_count; i++) {
-        if (!whole_of(d, s, i)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void sums(struct step *s, double terms, double mass) {
-    s->effect.sums = true;
-    s->effect.terms = terms;
-    s->effect.mass = mass;
-}
+#include "tests/random_program_draw.h"
 
 /* --- products --- */
 
@@ -280,7 +147,7 @@ static bool draw_unary(struct draft *d, struct step *s) {
         range(s, 0, fmax(x->lo, 0), fmax(x->hi, 0), x->whole);
     } else if (strcmp(name, "neg") == 0) {
         range(s, 0, -x->hi, -x->lo, x->whole);
-    } else if (strcmp(name, "tanh") == 0) {
+    } else if (strcmp(name, "tanh") == 0 || strcmp(name, "sigmoid") == 0) {
         within(s, 0, 1, false);
     } else if (strcmp(name, "exp") == 0) {
         range(s, 0, exp(x->lo), exp(x->hi), false);
@@ -297,8 +164,9 @@ static bool draw_sqrt(struct draft *d, struct step *s) {
         return false;
     }
     const struct variable *x = variable(d, s->inputs[0]);
-    range(s, 0, sqrt(x->lo), sqrt(x->hi), false);
-    s->effect.gain[0] = 1 / sqrt(x->lo);
+    bool is_log = strcmp(s->op->name, "log") == 0;
+    range(s, 0, is_log ? log(x->lo) : sqrt(x->lo), is_log ? log(x->hi) : sqrt(x->hi), false);
+    s->effect.gain[0] = 1 / (is_log ? x->lo : sqrt(x->lo));
     return true;
 }
 
@@ -330,7 +198,8 @@ static bool draw_pointwise_backward(struct draft *d, struct step *s) {
     if (!add_input(s, pick(d, 0, 4))) {
         return false;
     }
-    bool of_tanh = strcmp(s->op->name, "tanh_backward") == 0;
+    bool of_tanh = strcmp(s->op->name, "tanh_backward") == 0 ||
+                   strcmp(s->op->name, "sigmoid_backward") == 0; /* grad and y, which is small */
     struct orr_shape x = *shape_of(d, s, 0);
     if (!add_input(s, fit(d, d->dtype, &x, of_tanh ? DOMAIN_UNIT : usual(d), 0))) {
         return false;
@@ -338,25 +207,24 @@ static bool draw_pointwise_backward(struct draft *d, struct step *s) {
     bool jumps =
         strcmp(s->op->name, "relu_backward") == 0 || strcmp(s->op->name, "maximum_backward") == 0;
     double g = size_of(d, s, 0);
-    within(s, 0, 1.2 * g, jumps && all_whole(d, s));
-    s->effect.gain[0] = 1.2;
-    s->effect.gain[1] = jumps ? INFINITY : 2 * g;
+    within(s, 0, 2 * g, jumps && all_whole(d, s));
+    s->effect.gain[0] = 2;
+    s->effect.gain[1] = jumps ? INFINITY : 3 * g;
     return true;
 }
 
 /* --- along the last dimension --- */
 
-static double last_dim(const struct orr_shape *shape) {
-    return (double)shape->dims[shape->rank - 1];
-}
-
 static bool draw_softmax(struct draft *d, struct step *s) {
     if (!add_input(s, pick(d, 1, 4))) {
         return false;
     }
+    const struct orr_shape *x = shape_of(d, s, 0);
     range(s, 0, 0, 1, false);
     s->effect.gain[0] = 2;
-    return last_dim(shape_of(d, s, 0)) > 0;
+    bool fits = x->rank > 1 && x->dims[x->rank - 2] <= x->dims[x->rank - 1];
+    attribute(s, "causal")->integer = fits && chance(d, 3);
+    return last_dim(x) > 0;
 }
 
 static bool draw_norm(struct draft *d, struct step *s) {
@@ -495,56 +363,6 @@ static bool draw_sdpa_backward(struct draft *d, struct step *s) {
     return most <= 4;
 }
 
-/* --- images --- */
-
-static bool draw_conv2d(struct draft *d, struct step *s) {
-    int64_t groups = chance(d, 2) ? 1 : 1 + below(d, 4), channels = 1 + below(d, 3);
-    int64_t filters = groups * (1 + below(d, 3)), kh = 1 + below(d, 2), kw = 1 + below(d, 2);
-    struct orr_shape x = orr_shape_of(
-        4, (int64_t[]){1 + below(d, 5), groups * channels, kh + below(d, 3), kw + below(d, 3)});
-    struct orr_shape w = orr_shape_of(4, (int64_t[]){filters, channels, kh, kw});
-    struct orr_shape b = orr_shape_of(1, &filters);
-    bool bias = chance(d, 2);
-    if (!add_input(s, fit(d, d->dtype, &x, usual(d), 0)) ||
-        !add_input(s, fit(d, d->dtype, &w, usual(d), 0)) ||
-        (bias && !add_input(s, fit(d, d->dtype, &b, usual(d), 0)))) {
-        return false;
-    }
-    attribute(s, "groups")->integer = groups;
-    attribute(s, "stride")->integer = 1 + below(d, 2);
-    attribute(s, "padding")->integer = below(d, 2);
-    double n = (double)(channels * kh * kw), a = size_of(d, s, 0), c = size_of(d, s, 1);
-    double size = n * a * c + (bias ? size_of(d, s, 2) : 0);
-    within(s, 0, size, all_whole(d, s));
-    s->effect.gain[0] = n * c;
-    s->effect.gain[1] = n * a;
-    s->effect.gain[2] = 1;
-    sums(s, n + 1, size);
-    return true;
-}
-
-static bool draw_groupnorm(struct draft *d, struct step *s) {
-    int64_t groups = 1 + below(d, 4), channels = groups * (1 + below(d, 2));
-    struct orr_shape x = orr_shape_of(3, (int64_t[]){1 + below(d, 5), channels, 1 + below(d, 4)});
-    struct orr_shape w = orr_shape_of(1, &channels);
-    int weights = (int)below(d, 3);
-    bool fits = add_input(s, fit(d, d->dtype, &x, usual(d), 0));
-    for (int i = 0; fits && i < weights; i++) {
-        fits = add_input(s, fit(d, d->dtype, &w, usual(d), 0));
-    }
-    if (!fits) {
-        return false;
-    }
-    double n = (double)(channels / groups * x.dims[2]), weight = weights ? size_of(d, s, 1) : 1;
-    attribute(s, "groups")->integer = groups;
-    attribute(s, "eps")->real = EPS;
-    within(s, 0, sqrt(n) * weight + (weights > 1 ? size_of(d, s, 2) : 0), false);
-    s->effect.gain[0] = weight * (2 + 2 * n) / sqrt(EPS);
-    s->effect.gain[1] = sqrt(n);
-    s->effect.gain[2] = 1;
-    return true;
-}
-
 /* --- reductions --- */
 
 static bool draw_reduction(struct draft *d, struct step *s) {
@@ -633,10 +451,6 @@ static bool draw_count_nonfinite(struct draft *d, struct step *s) {
 }
 
 /* --- gathering --- */
-
-static enum orr_dtype index_dtype(struct draft *d) {
-    return chance(d, 2) ? ORR_DTYPE_I32 : ORR_DTYPE_I64;
-}
 
 static bool draw_embedding(struct draft *d, struct step *s) {
     int64_t rows = 1 + below(d, DIM_MAX), width = 1 + below(d, DIM_MAX);
@@ -933,6 +747,8 @@ static const struct recipe recipes[] = {
     {"silu", 1, draw_unary, true},
     {"exp", 1, draw_unary, true},
     {"tanh", 2, draw_unary, true},
+    {"sigmoid", 1, draw_unary, true},
+    {"log", 1, draw_sqrt, true},
     {"sqrt", 1, draw_sqrt, true},
     {"scale", 2, draw_scale, true},
     {"dropout", 1, draw_dropout, true},
@@ -941,8 +757,6 @@ static const struct recipe recipes[] = {
     {"rmsnorm", 2, draw_norm, true},
     {"rope", 2, draw_rope, true},
     {"sdpa", 3, draw_sdpa, true},
-    {"conv2d", 2, draw_conv2d, true},
-    {"groupnorm", 2, draw_groupnorm, true},
     {"sum", 4, draw_reduction, true},
     {"mean", 2, draw_reduction, true},
     {"max", 2, draw_reduction, false},
@@ -964,6 +778,7 @@ static const struct recipe recipes[] = {
     {"gelu_backward", 1, draw_pointwise_backward, false},
     {"silu_backward", 1, draw_pointwise_backward, false},
     {"tanh_backward", 1, draw_pointwise_backward, false},
+    {"sigmoid_backward", 1, draw_pointwise_backward, false},
     {"maximum_backward", 1, draw_pointwise_backward, false},
     {"softmax_backward", 1, draw_norm_backward, false},
     {"layernorm_backward", 1, draw_norm_backward, false},
@@ -987,9 +802,10 @@ static const struct recipe recipes[] = {
 };
 
 const struct recipe *program_recipe(int index) {
-    return &recipes[index];
+    int count = (int)(sizeof recipes / sizeof recipes[0]);
+    return index < count ? &recipes[index] : program_model_recipe(index - count);
 }
 
 int program_recipe_count(void) {
-    return (int)(sizeof recipes / sizeof recipes[0]);
+    return (int)(sizeof recipes / sizeof recipes[0]) + program_model_recipe_count();
 }

@@ -155,7 +155,9 @@ static bool is_clear(struct execution *e, int index, enum orr_status status,
                           step->op->name, text);
 }
 
-/* Applies with operands as they are, or replicated. */
+/* Applies with operands as they are, or replicated. `inputs` are then what was applied to: the
+ * variables' own handles, because an operator that works in place wants a tensor with one handle,
+ * but for those that had to be replicated. */
 static enum orr_status apply(struct execution *e, int index, bool replicate,
                              struct orr_tensor **inputs) {
     const struct step *step = &e->program->steps[index];
@@ -165,11 +167,13 @@ static enum orr_status apply(struct execution *e, int index, bool replicate,
     for (int i = 0; i < step->input_count; i++) {
         struct orr_tensor *operand = e->tensors[step->inputs[i]];
         struct orr_layout whole = orr_layout_replicated(e->mesh);
-        inputs[i] = NULL;
-        if (replicate && status == ORR_OK) {
+        inputs[i] = operand;
+        if (replicate && status == ORR_OK &&
+            !orr_layout_equal(orr_tensor_layout(operand), &whole)) {
             status = orr_tensor_redistribute(operand, &whole, &inputs[i]);
-        } else {
-            inputs[i] = orr_tensor_retain(operand);
+            if (step->op->in_place && i == 0) { /* which wants its memory for itself */
+                orr_tensor_destroy(&e->tensors[step->inputs[0]]);
+            }
         }
     }
     if (replicate && source) { /* a source that may not lie there */
@@ -199,9 +203,13 @@ static void look_at_layouts(struct execution *e, int index, struct orr_tensor *c
     }
 }
 
-static void release(struct orr_tensor **tensors, int count) {
-    for (int i = 0; i < count; i++) {
-        orr_tensor_destroy(&tensors[i]);
+/* Lets go of operands that are not variables. */
+static void release_inputs(const struct execution *e, int index, struct orr_tensor **inputs) {
+    const struct step *step = &e->program->steps[index];
+    for (int i = 0; i < step->input_count; i++) {
+        if (inputs[i] != e->tensors[step->inputs[i]]) {
+            orr_tensor_destroy(&inputs[i]);
+        }
     }
 }
 
@@ -214,7 +222,6 @@ static bool run_operator(struct execution *e, int index) {
     if (status != ORR_OK && e->distributed) {
         e->outcome->refused++;
         good = is_clear(e, index, status, inputs);
-        release(inputs, step->input_count);
         status = apply(e, index, true, inputs);
     } else if (e->distributed) {
         look_at_layouts(e, index, inputs);
@@ -224,7 +231,7 @@ static bool run_operator(struct execution *e, int index) {
         look_at_layouts(e, index, inputs);
     }
     good = good && must(e, status, step->op->name, index);
-    release(inputs, step->input_count);
+    release_inputs(e, index, inputs);
     return good;
 }
 
@@ -326,7 +333,7 @@ static double *read_values(struct execution *e, struct orr_tensor *tensor) {
 static bool read_all(struct execution *e) {
     bool good = true;
     for (int i = 0; i < e->program->variable_count && good; i++) {
-        if (e->tensors[i]) {
+        if (e->tensors[i] && !e->program->variables[i].spent) {
             e->values[i] = read_values(e, e->tensors[i]);
             good = e->values[i] != NULL;
         }
@@ -359,6 +366,12 @@ static bool execute(struct execution *e) {
     return (p->loss < 0 || differentiate(e)) && read_all(e);
 }
 
+static void release(struct orr_tensor **tensors, int count) {
+    for (int i = 0; i < count; i++) {
+        orr_tensor_destroy(&tensors[i]);
+    }
+}
+
 static void end_execution(struct execution *e) {
     orr_gradient_tape_destroy(&e->tape);
     release(e->tensors, PROGRAM_VARIABLES_MAX);
@@ -384,6 +397,8 @@ static double epsilon(enum orr_dtype dtype) {
     case ORR_DTYPE_F32: return 0x1p-23;
     case ORR_DTYPE_F16: return 0x1p-10;
     case ORR_DTYPE_BF16: return 0x1p-7;
+    case ORR_DTYPE_F8E4M3: return 0x1p-3;
+    case ORR_DTYPE_F8E5M2: return 0x1p-2;
     default: return 0;
     }
 }
@@ -498,7 +513,8 @@ static bool compare_all(struct execution *one, struct execution *many) {
                                : step->kind == STEP_OPERATOR
                                    ? bound_result(many, i, k, bounds)
                                    : bound_redistribution(many, i, bounds);
-            if (!compare_variable(one, many, variable, &bounds[variable])) {
+            if (!p->variables[variable].spent &&
+                !compare_variable(one, many, variable, &bounds[variable])) {
                 return false;
             }
         }
@@ -574,6 +590,7 @@ static void bypass(struct program *p, int index) {
         }
     }
     p->loss = p->loss == step->first ? step->inputs[0] : p->loss;
+    p->variables[step->inputs[0]].spent |= p->variables[step->first].spent;
     drop(p, index);
 }
 

@@ -272,6 +272,35 @@ static void compiled_functions_are_recorded_operator_by_operator(void **state) {
     fixture_close(&f);
 }
 
+static void what_an_operator_changes_in_place_is_recorded_before_and_after(void **state) {
+    (void)state;
+    struct fixture f;
+    struct orr_recording *recording;
+    double old[SIZE] = {1, 1, 1, 1, 1, 1, 1, 1}, new[2] = {5, 6}, position = 2;
+    fixture_open(&f, orr_sim_open, 2);
+    struct op append = op_of("kv_append");
+    struct orr_tensor *inputs[3] = {
+        upload(&f, ORR_DTYPE_F32, dims(4, 1, 1, 4, 2), old, NULL),
+        upload(&f, ORR_DTYPE_F32, dims(4, 1, 1, 1, 2), new, NULL),
+        upload(&f, ORR_DTYPE_I64, dims(1, 1, 0, 0, 0), &position, NULL)};
+    must(&f, orr_recording_begin(f.runtime, PLENTY, &recording));
+    struct orr_tensor *cache = run(&f, &append, inputs, 3);
+    must(&f, orr_recording_end(recording));
+    const struct orr_recorded_call *call = orr_recording_call(recording, 0);
+    const float *before = orr_recording_value(recording, call->inputs[0])->data;
+    const float *after = orr_recording_value(recording, call->outputs[0])->data;
+    for (int i = 0; i < SIZE; i++) {
+        assert_true(before[i] == 1);
+        assert_true(after[i] == (i == 4 ? 5 : i == 5 ? 6 : 1));
+    }
+    for (int i = 0; i < 3; i++) {
+        orr_tensor_destroy(&inputs[i]);
+    }
+    orr_tensor_destroy(&cache);
+    orr_recording_destroy(&recording);
+    fixture_close(&f);
+}
+
 /* --- where they part --- */
 
 static void the_same_layer_on_more_devices_agrees(void **state) {
@@ -423,6 +452,7 @@ int main(void) {
         cmocka_unit_test(a_recording_keeps_no_more_than_it_may),
         cmocka_unit_test(runs_without_values_have_none_to_record),
         cmocka_unit_test(compiled_functions_are_recorded_operator_by_operator),
+        cmocka_unit_test(what_an_operator_changes_in_place_is_recorded_before_and_after),
         cmocka_unit_test(the_same_layer_on_more_devices_agrees),
         cmocka_unit_test(a_wrong_product_is_found_where_it_is_called),
         cmocka_unit_test(operators_of_one_run_alone_are_skipped),

@@ -226,6 +226,13 @@ static void memory_that_others_hold_is_not_changed(void **state) {
     assert_text(&f,
                 "kv_append changes operand cache in place, but another tensor holds its memory");
     orr_tensor_destroy(&flat);
+    struct op append = op_of("kv_append");
+    struct orr_tensor *twice[3] = {cache, cache, whole(&f, I64, 1, (const double[]){0})};
+    assert_int_equal(
+        orr_tensor_apply(f.runtime, append.op, twice, 3, &append.attributes, NULL, &out),
+        ORR_INVALID);
+    assert_text(&f, "in place, and operand new is the same memory");
+    orr_tensor_destroy(&twice[2]);
 
     struct orr_gradient_tape *tape;
     must(&f, orr_gradient_tape_begin(f.runtime, &tape));
