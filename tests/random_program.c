@@ -51,8 +51,8 @@ static bool is_whole(enum domain domain) {
     return domain == DOMAIN_WHOLE || domain == DOMAIN_INDEX || domain == DOMAIN_DISTINCT;
 }
 
-/* The term of `whole` that coordinate `at` of `count` has. Whole numbers stay so, in whichever order
- * they are averaged: they are `ranks`, or several times as much, away. */
+/* The term of `whole` that coordinate `at` of `count` has. Whole numbers stay so in any order of
+ * averaging: they are `ranks`, or several times as much, away. */
 static double term_of(enum orr_reduction reduction, bool integers, double whole, uint64_t hash,
                       int64_t count, int64_t at, int64_t ranks) {
     double own = 0, others = 0;
