@@ -200,7 +200,12 @@ enum orr_status orr_mesh_slice(struct orr_mesh *mesh, const int64_t *coordinates
             first += (uint32_t)coordinates[i] * orr_mesh_stride(mesh, i);
         }
     }
-    return view(mesh, count, axes, first, out_mesh);
+    enum orr_status status = view(mesh, count, axes, first, out_mesh);
+    if (status == ORR_OK && *out_mesh != mesh && !(*out_mesh)->parent) {
+        (*out_mesh)->parent = mesh;
+        memcpy((*out_mesh)->at, coordinates, (size_t)mesh->axis_count * sizeof *coordinates);
+    }
+    return status;
 }
 
 enum orr_status orr_mesh_permute(struct orr_mesh *mesh, const int *axes,
@@ -368,6 +373,26 @@ static uint32_t number_devices(const struct orr_mesh *a, const struct orr_mesh *
     return count;
 }
 
+/* Gives the bridge its name and number. */
+static void name_bridge(const struct orr_mesh *a, const struct orr_mesh *b, char *name,
+                        size_t size) {
+    struct orr_mesh *parent = a->parent;
+    int axis = -1, differ = 0;
+    for (int i = 0; parent && parent == b->parent && i < parent->axis_count; i++) {
+        if (a->at[i] != b->at[i]) {
+            differ++;
+            axis = i;
+        }
+    }
+    if (differ == 1) {
+        snprintf(name, size, "%s %u", parent->names[axis], (unsigned)parent->bridge_counts[axis]++);
+    } else {
+        char here[ORR_MESH_TEXT_MAX], there[ORR_MESH_TEXT_MAX];
+        snprintf(name, size, "%s and %s", orr_mesh_devices_text(a, here),
+                 orr_mesh_devices_text(b, there));
+    }
+}
+
 /* Fills in the bridge; false without memory. */
 static bool make_bridge(struct orr_mesh *a, struct orr_mesh *b, struct orr__mesh_bridge *bridge) {
     const struct orr_memory *memory = a->runtime->memory;
@@ -377,9 +402,8 @@ static bool make_bridge(struct orr_mesh *a, struct orr_mesh *b, struct orr__mesh
     bridge->ranks = orr_memory_alloc(memory, b->size * sizeof *bridge->ranks);
     enum orr_status status = ORR_NO_MEMORY;
     if (numbers && devices && bridge->ranks) {
-        char name[2 * ORR_MESH_TEXT_MAX + 8], here[ORR_MESH_TEXT_MAX], there[ORR_MESH_TEXT_MAX];
-        snprintf(name, sizeof name, "%s and %s", orr_mesh_devices_text(a, here),
-                 orr_mesh_devices_text(b, there));
+        char name[2 * ORR_MESH_TEXT_MAX + 8];
+        name_bridge(a, b, name, sizeof name);
         uint32_t count = number_devices(a, b, numbers, bridge->ranks, devices);
         status = orr_communicator_create(a->runtime, name, devices, count, &bridge->communicator);
         bridge->streams = orr_memory_alloc(memory, count * sizeof(struct orr_stream *));

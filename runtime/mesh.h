@@ -36,7 +36,10 @@ struct orr_mesh {
     uint32_t *devices; /* of each rank; owned */
     /* Communicators along each axis, made on first use: size / dims[axis] of them. */
     struct orr_communicator **communicators[ORR_MESH_AXES_MAX];
-    struct orr__mesh_bridge *bridges; /* to other meshes, made on first use; owned */
+    struct orr__mesh_bridge *bridges;          /* to other meshes, made on first use; owned */
+    uint32_t bridge_counts[ORR_MESH_AXES_MAX]; /* between slices of this mesh along each axis */
+    struct orr_mesh *parent; /* of a slice: the mesh that it was first made of, and where */
+    int64_t at[ORR_MESH_AXES_MAX];
     struct orr_mesh *previous, *next; /* of the runtime */
 };
 
@@ -84,7 +87,9 @@ int orr__matching_axis(const struct orr_mesh *from, int axis, const struct orr_m
 struct orr_communicator *orr_mesh_communicator(struct orr_mesh *mesh, uint32_t rank, int axis);
 
 /* A communicator of the devices of two meshes: those of the one by rank, then those that only the
- * other one has. */
+ * other one has. Between slices of one mesh that differ along one axis it is named as that axis'
+ * communicators are, "pp 0", "pp 1", in order of first use; between others after their devices,
+ * "0-3 and 4-7" */
 struct orr__mesh_bridge {
     struct orr_mesh *other;
     struct orr_communicator *communicator; /* the runtime's */
@@ -98,8 +103,8 @@ struct orr__mesh_bridge {
 const struct orr__mesh_bridge *orr__mesh_bridge(struct orr_mesh *a, struct orr_mesh *b,
                                                 struct orr_mesh **out_first);
 
-/* The stream of kind communicate in which a rank of the bridge's communicator sends and receives. It
- * is the bridge's alone, as frameworks give each process group its own: in the device's one
+/* The stream of kind communicate in which a rank of the bridge's communicator sends and receives.
+ * It is the bridge's alone, as frameworks give each process group its own: in the device's one
  * communicate stream the collectives of a stage would wait behind a receive that its neighbour is
  * not ready for. NULL without memory. */
 struct orr_stream *orr__bridge_stream(const struct orr__mesh_bridge *bridge, uint32_t rank);

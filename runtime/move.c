@@ -252,7 +252,8 @@ static enum orr_status use_ends(struct orr__move *move, struct orr_stream *strea
 
 static enum orr_status enqueue(struct orr__move *move, const struct orr__move_call *call,
                                struct orr_range *ranges) {
-    struct orr_stream *stream = orr_device_stream(move->runtime, call->device, call->stream);
+    struct orr_stream *stream =
+        call->own ? call->own : orr_device_stream(move->runtime, call->device, call->stream);
     enum orr_status status = stream ? use_ends(move, stream, ranges) : ORR_NO_MEMORY;
     bool reachable = find_data(move);
     struct orr_kernel kernel = {

@@ -52,6 +52,7 @@ void orr__move_drop(struct orr__move *move);
 struct orr__move_call {
     uint32_t device;
     enum orr_stream_kind stream; /* of the device's own; COMPUTE unless said otherwise */
+    struct orr_stream *own;      /* another stream of the device, or NULL */
     const char *name;
     enum orr_dtype dtype;
     uint64_t op; /* the logical operator */

@@ -1,5 +1,5 @@
 /* Redistribution: the steps of a plan, one after the other, by collectives on the communicate
- * streams and local kernels on the compute streams.
+ * streams and local kernels on the compute streams, but for interleaving.
  *
  *     before --pack--> pieces --collective--> pieces --interleave--> after
  *                (if pieces do not lie one behind the other anyway) */
@@ -169,6 +169,7 @@ static enum orr_status rearrange(const struct step *step, uint32_t rank, struct 
         at += orr__cut_bytes(&cut);
     }
     struct orr__move_call call = call_of(step, rank, puts ? "interleave" : "pack");
+    call.stream = puts ? ORR_STREAM_COMMUNICATE : ORR_STREAM_COMPUTE;
     return orr__move_enqueue(move, &call);
 }
 
@@ -293,10 +294,11 @@ static enum orr_status run_step(const struct step *step) {
     return status;
 }
 
-/* Is the last command of the step on the communicate streams? Then its result is allocated
- * there. */
+/* Is the last command of the step on the communicate streams? Then its result is allocated there.
+ * What arrived is interleaved there, too: on the compute streams that would hold up what is behind
+ * it until everything has arrived. */
 static bool ends_on_communicate(const struct step *step) {
-    return step->kind <= ORR_REDISTRIBUTE_ALL_TO_ALL && !interleaves(step);
+    return step->kind <= ORR_REDISTRIBUTE_ALL_TO_ALL;
 }
 
 /* Allocates the target and enqueues the step, as one logical operator. */

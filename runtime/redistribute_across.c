@@ -87,8 +87,9 @@ static uint32_t new_rank(const struct crossing *x, uint32_t rank) {
     return x->new_ranks ? x->new_ranks[rank] : rank;
 }
 
-/* A piece that sends arrive in belongs to the bridge's stream; one that only a kernel writes to the
- * compute stream. */
+/* A piece that is made of what arrives belongs to the bridge's stream, on which it is unpacked,
+ * too: on the compute stream that would hold up what is behind it until everything is there. A
+ * piece of parts of the same device belongs to the compute stream. */
 static enum orr_status lay_out_all(struct crossing *x) {
     enum orr_status status = ORR_OK;
     for (uint32_t i = 0; status == ORR_OK && i < new_mesh(x)->size; i++) {
@@ -104,7 +105,7 @@ static enum orr_status lay_out_all(struct crossing *x) {
         struct orr_stream *stream = orr__bridge_stream(x->bridge, new_rank(x, part->target));
         status = stream ? ORR_OK : ORR_NO_MEMORY;
         x->arrivals[part->target] = stream;
-        x->owners[part->target] = x->ways[i].unpacks ? x->owners[part->target] : stream;
+        x->owners[part->target] = stream;
     }
     return status;
 }
@@ -233,6 +234,7 @@ static enum orr_status unpack(const struct crossing *x, uint32_t rank, size_t fi
     }
     struct orr__move_call call =
         call_of(x, new_mesh(x)->devices[rank], unpacks ? "unpack" : "move");
+    call.own = x->owners[rank];
     return orr__move_enqueue(move, &call);
 }
 

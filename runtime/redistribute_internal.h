@@ -119,8 +119,9 @@ void orr__change_move(const struct orr__change *change, enum orr_redistribute_ki
                       struct orr__move *move);
 
 /* Memory on the way, one buffer for each rank of a mesh that has bytes[rank] > 0, with the role of
- * communication: for `streams` by rank, or, if that is NULL, the devices' streams of a kind. What was allocated is to be freed, also after a failure; that gives it back once
- * its last reader has retired. */
+ * communication: for `streams` by rank, or, if that is NULL, the devices' streams of a kind. What
+ * was allocated is to be freed, also after a failure; that gives it back once its last reader has
+ * retired. */
 enum orr_status orr__blobs_allocate(const struct orr_mesh *mesh, enum orr_stream_kind kind,
                                     struct orr_stream *const *streams, const uint64_t *bytes,
                                     const char *label, struct orr__blob *blobs) ORR_MUST_CHECK;

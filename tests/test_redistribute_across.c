@@ -262,6 +262,51 @@ static void the_way_back_has_the_same_communicator(void **state) {
     fixture_close(&f);
 }
 
+/* As the communicators along an axis are, so that readers of a trace can add them up. */
+static void a_communicator_between_stages_is_named_after_their_axis(void **state) {
+    (void)state;
+    struct fixture f;
+    struct orr_redistribute_plan plan;
+    fixture_open(&f, orr_sim_open, 8);
+    struct orr_mesh *mesh = mesh_of(&f, 2, (int64_t[]){4, 2}, (const char *[]){"pp", "tp"}, NULL),
+                    *stages[4];
+    struct orr_layout layouts[4], all = orr_layout_replicated(mesh);
+    for (int i = 0; i < 4; i++) {
+        must_be_ok(f.runtime, orr_mesh_slice(mesh, (int64_t[]){i, ORR_MESH_WHOLE}, &stages[i]));
+        layouts[i] = layout_of(stages[i], (const char *[]){"S(0)"});
+    }
+    redistribute(&f, &layouts[0], &layouts[1], &plan);
+    redistribute(&f, &layouts[2], &layouts[1], &plan);
+    redistribute(&f, &layouts[1], &layouts[2], &plan);
+    redistribute(&f, &layouts[0], &all, &plan);
+    static const char *const names[] = {"pp 0", "pp 1", "0, 1 and 0-7"};
+    assert_int_equal(record_count(&f, ORR_RECORD_COMMUNICATOR), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct orr_record_communicator *one = record_at(&f, ORR_RECORD_COMMUNICATOR, i);
+        assert_string_equal(name_text(&f, one->name), names[i]);
+    }
+    fixture_close(&f);
+}
+
+/* A receiver's compute stream goes on while parts are on their way. */
+static void what_arrives_is_unpacked_on_the_communicate_stream(void **state) {
+    (void)state;
+    struct fixture f;
+    struct orr_redistribute_plan plan;
+    fixture_open(&f, orr_sim_open, 4);
+    struct orr_mesh *a = mesh_of(&f, 1, (int64_t[]){2}, NULL, NULL);
+    struct orr_mesh *b = mesh_of(&f, 1, (int64_t[]){2}, NULL, (uint32_t[]){2, 3});
+    struct orr_layout from = layout_of(a, (const char *[]){"S(1)"});
+    struct orr_layout to = layout_of(b, (const char *[]){"R"});
+    redistribute(&f, &from, &to, &plan);
+    assert_int_equal(kernels(&f, "unpack"), 2);
+    for (uint32_t i = 2; i < 4; i++) {
+        struct orr_stream *stream = orr_device_stream(f.runtime, i, ORR_STREAM_COMPUTE);
+        assert_int_equal(orr_stream_point(stream).seq, 0);
+    }
+    fixture_close(&f);
+}
+
 static void replicas_share_the_sending(void **state) {
     (void)state;
     struct fixture f;
@@ -429,6 +474,8 @@ int main(void) {
         cmocka_unit_test(and_on_threads),
         cmocka_unit_test(a_stage_hands_each_rank_its_piece_in_one_send),
         cmocka_unit_test(the_way_back_has_the_same_communicator),
+        cmocka_unit_test(a_communicator_between_stages_is_named_after_their_axis),
+        cmocka_unit_test(what_arrives_is_unpacked_on_the_communicate_stream),
         cmocka_unit_test(replicas_share_the_sending),
         cmocka_unit_test(terms_are_reduced_where_that_costs_least),
         cmocka_unit_test(what_is_on_the_devices_already_is_shared),
