@@ -14,7 +14,7 @@
 -- devices: sim:h100*2
 -- test:
 -- test: slots=3 requests=7 interval_us=100
--- test: model=8b slots=2 capacity=160 requests=5 prompt_least=32 prompt_most=128 --timing-only
+-- test: model=8b slots=2 requests=4 output_most=10 --timing-only
 
 local serving = require "serving"
 
