@@ -142,7 +142,7 @@ enum orr_status orr_gradient_weights(struct orr_gradient_tape *tape,
 /* Adds a gradient to a sum over several passes: *sum becomes *sum + gradient, or another handle of
  * `gradient` if it is NULL. Two partial ones stay partial, so that a step of several passes is
  * reduced once; if only one is, it is reduced first. The old *sum is destroyed; on failure it is as
- * it was. */
+ * it was. ORR_BLOCKED: repeat the call; nothing is reduced twice. */
 enum orr_status orr_gradient_accumulate(struct orr_tensor **sum,
                                         struct orr_tensor *gradient) ORR_MUST_CHECK;
 

@@ -198,6 +198,12 @@ struct orr__device {
     uint64_t reserved_told;                        /* by the last record of that counter */
 };
 
+/* A sum of gradients that is under way: orr_gradient_accumulate blocked this host. */
+struct orr__sum {
+    uint64_t sum, gradient;      /* serial numbers of the tensors */
+    struct orr_tensor *terms[2]; /* them, where they can be added; one reference each, or NULL */
+};
+
 struct orr__host {
     int64_t
         first_ns; /* when the call that is being repeated was first made; ORR_TIME_NONE if none */
@@ -205,6 +211,7 @@ struct orr__host {
     struct orr_gradient_tape *tape; /* that records, the last one begun; NULL: none */
     uint32_t depth;                 /* gradients that it plays, one inside the other */
     uint32_t pauses;                /* of whatever tape records */
+    struct orr__sum sum;
 };
 
 struct orr_communicator {

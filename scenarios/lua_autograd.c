@@ -141,6 +141,23 @@ static struct orr_gradient_seed *read_seeds(lua_State *L, int *out_count) {
     return seeds;
 }
 
+/* orrery.accumulate(sum, gradient): frees the sum, returns the new one; nil is none yet. */
+static int orrery_accumulate(lua_State *L) {
+    lua_settop(L, 2);
+    struct orr_tensor *gradient = orr__tensor(L, 2, "orrery.accumulate");
+    struct orr_tensor *sum = lua_isnil(L, 1) ? NULL : orr__tensor(L, 1, "orrery.accumulate");
+    bool given = sum != NULL;
+    orr__caller(L);
+    enum orr_status status = orr_gradient_accumulate(&sum, gradient);
+    if (status == ORR_OK) {
+        if (given) {
+            orr__handle(L, 1, ORR__TENSOR, "orrery.accumulate")->pointer = NULL;
+        }
+        orr__push_tensor(L, sum);
+    }
+    return orr__finish(L, status, 2, 1, orrery_accumulate);
+}
+
 /* Reads the tensors from index `first` on into Lua-owned memory on top. */
 static struct orr_tensor **read_tensors(lua_State *L, int first, int count, const char *what) {
     luaL_checkstack(L, count + 16, what);
@@ -234,7 +251,8 @@ static int tape_backward_weight(lua_State *L) {
 }
 
 void orr__open_autograd(lua_State *L) {
-    static const luaL_Reg functions[] = {{"tape", orrery_tape}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"tape", orrery_tape}, {"accumulate", orrery_accumulate}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"watch", tape_watch},
                                        {"gradient", tape_gradient},
                                        {"backward_input", tape_backward_input},

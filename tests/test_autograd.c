@@ -215,6 +215,51 @@ static void partial_sums_stay_partial_until_one_is_whole(void **state) {
     fixture_close(&f);
 }
 
+/* Another host is often the earlier one: the sum is reduced once, and added once. */
+static void a_blocked_sum_goes_on_where_it_was(void **state) {
+    (void)state;
+    struct fixture f;
+    uint32_t other, host;
+    int blocks = 0;
+    fixture_open(&f, orr_sim_open, 2);
+    struct orr_mesh *mesh = orr_mesh_default(f.runtime);
+    struct orr_layout rows = place(mesh, "S(0)", NULL), columns = place(mesh, "S(1)", NULL);
+    struct orr_tensor *a = numbers(&f, 4, 4, 1, &columns), *b = numbers(&f, 4, 4, 2, &rows);
+    struct orr_tensor *sum = apply(&f, "matmul", a, b), *whole = numbers(&f, 4, 4, 3, NULL);
+    struct orr_tensor *partial = orr_tensor_retain(sum);
+    double values[16], parts[2][16];
+    size_t reduced = record_count(&f, ORR_RECORD_COLLECTIVE);
+    must(&f, orr_runtime_add_host(f.runtime, "other", &other));
+    enum orr_status status = ORR_BLOCKED;
+    while (status == ORR_BLOCKED) {
+        must(&f, orr_runtime_next_host(f.runtime, &host));
+        must(&f, orr_runtime_set_caller(f.runtime, host, "test"));
+        if (host == other) {
+            must(&f, orr_runtime_spend(f.runtime, 500));
+            continue;
+        }
+        status = orr_gradient_accumulate(&sum, whole);
+        blocks += status == ORR_BLOCKED;
+        assert_true(status == ORR_OK || sum == partial);
+    }
+    must(&f, status);
+    orr_runtime_host_done(f.runtime, other);
+    assert_true(blocks >= 1); /* between the two */
+    assert_int_equal(record_count(&f, ORR_RECORD_COLLECTIVE), reduced + 1);
+    download(&f, sum, values);
+    assert_int_equal(kernel_count(&f), 4); /* a product and an addition on two devices */
+    download(&f, partial, parts[0]);
+    download(&f, whole, parts[1]);
+    for (int i = 0; i < 16; i++) {
+        assert_true(near_f64(values[i], parts[0][i] + parts[1][i], 1e-14));
+    }
+    struct orr_tensor *gone[] = {a, b, sum, partial, whole};
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        orr_tensor_destroy(&gone[i]);
+    }
+    fixture_close(&f);
+}
+
 /* A whole scaled step in C: the factor is too large at first, then the gradients are those of the
  * plain loss. */
 static void a_loss_scale_backs_off_until_gradients_are_finite(void **state) {
@@ -533,6 +578,7 @@ int main(void) {
         cmocka_unit_test(intermediates_seeds_and_unrelated_tensors_have_gradients_too),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(partial_sums_stay_partial_until_one_is_whole),
+        cmocka_unit_test(a_blocked_sum_goes_on_where_it_was),
         cmocka_unit_test(a_loss_scale_backs_off_until_gradients_are_finite),
         cmocka_unit_test(a_blocked_gradient_goes_on_where_it_was),
         cmocka_unit_test(a_captured_step_replays_the_same_gradients),

@@ -149,6 +149,31 @@ static void evicted_tensors_are_restored_before_the_gradient(void **state) {
         "2.0 4.0 6.0 8.0\nfalse\tdemo.lua:17: restore: the tensor has not been evicted\n");
 }
 
+static void sums_of_gradients_take_any_placements(void **state) {
+    (void)state;
+    expect_printed_on(
+        2,
+        SHOW "local mesh = orrery.mesh{ shape = {2}, names = {'dp'} }\n"
+             "local a = orrery.ones{ shape = {2, 4}, dtype = 'f64', mesh = mesh, place = 'S(1)' }\n"
+             "local b = orrery.ones{ shape = {4, 1}, dtype = 'f64', mesh = mesh, place = 'S(0)' }\n"
+             "local partial = a:matmul(b)\n"
+             "local whole = partial:redistribute('R')\n"
+             "local sum = orrery.accumulate(nil, partial)\n"
+             "sum = orrery.accumulate(sum, partial)\n"
+             "print(sum:place())\n"
+             "local before = sum\n"
+             "sum = orrery.accumulate(sum, whole)\n"
+             "print(sum:place(), pcall(before.place, before))\n"
+             "sum = orrery.accumulate(sum, partial)\n"
+             "print(sum:place(), partial:place(), whole:place())\n"
+             "show(sum)\n"
+             "print(pcall(orrery.accumulate, sum, a))\n"
+             "show(sum)\n",
+        "P(sum)\nR\tfalse\tdemo.lua:12: place: the tensor has been freed\nR\tP(sum)\tR\n"
+        "16.0 16.0\nfalse\tdemo.lua:16: a gradient [2, 4] f64 can't be added to a sum [2, 1] f64\n"
+        "16.0 16.0\n");
+}
+
 /* The first host is blocked in the middle of its gradient when the second one comes along, whose
  * tapes follow the same tensors. */
 static void a_tape_that_is_played_keeps_its_tensors(void **state) {
@@ -280,6 +305,7 @@ int main(void) {
         cmocka_unit_test(stopped_tapes_share_parameters_and_wait),
         cmocka_unit_test(gradients_come_in_two_parts),
         cmocka_unit_test(evicted_tensors_are_restored_before_the_gradient),
+        cmocka_unit_test(sums_of_gradients_take_any_placements),
         cmocka_unit_test(a_tape_that_is_played_keeps_its_tensors),
         cmocka_unit_test(a_gradient_is_not_recorded),
         cmocka_unit_test(every_host_has_its_own_tape),

@@ -50,9 +50,7 @@ function training.accumulate(sum, grads)
         return grads
     end
     for name, grad in pairs(grads) do
-        local before = sum[name]
-        sum[name] = before + grad
-        before:free()
+        sum[name] = orrery.accumulate(sum[name], grad)
         grad:free()
     end
     return sum
