@@ -11,7 +11,8 @@
  *     embedding       S(d),R -> S(d)    R,S(1) -> S(last)    R,S(0) -> P: other ranks' rows are 0
  *     attention       S(0) batch and S(1) heads, the same for q, k, v
  *     rope            S(d) -> S(d) unless d is the last dimension
- *     move            the dimension moves along, but one that is cut or joined may not be sharded
+ *     move            the dimension moves along, but one that is cut or joined may not be sharded;
+ *                     P -> P, in concat all of them
  *     update          all R, or all S(d): an optimizer's gradient is reduced first
  *
  * Training's own rows (see the table in runtime/autograd.h):
@@ -41,6 +42,15 @@
 
 #include "runtime/placement_internal.h"
 
+static bool all_sums(const struct question *q) {
+    for (int i = 0; i < q->count; i++) {
+        if (!is_sum(q->given[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Linear in all its operands together, or in the first alone. */
 static bool partial_rule(const struct question *q, struct orr_placement *out) {
     bool first = q->given[0].kind == ORR_PARTIAL && q->given[0].reduction == ORR_SUM;
@@ -50,10 +60,14 @@ static bool partial_rule(const struct question *q, struct orr_placement *out) {
     if (is(q, "add") || is(q, "sub")) {
         return first && second;
     }
+    if (is(q, "concat")) {
+        return all_sums(q);
+    }
     if (is(q, "cast")) { /* to a whole number each term would be rounded by itself */
         return first && orr_dtype_is_float(q->output->dtype);
     }
-    if (is(q, "scale") || is(q, "neg") || is(q, "transpose") || is(q, "reshape")) {
+    if (is(q, "scale") || is(q, "neg") || is(q, "transpose") || is(q, "reshape") ||
+        is(q, "slice")) {
         return first;
     }
     if (is(q, "mul") || is(q, "div") ||
@@ -441,7 +455,7 @@ static const char *legal(const struct orr_operator *op) {
                "S(d)";
     case ORR_OPERATOR_UPDATE:
         return "all R, or all S(d); a partial gradient is redistributed first";
-    default: return "R; S(d) for a dimension that is not cut or joined";
+    default: return "R; S(d) for a dimension that is not cut or joined; P of all operands";
     }
 }
 
