@@ -1,4 +1,4 @@
-/* Redistribution: any placements to any others over meshes of one to three axes, with uneven and
+/* Redistribution: any placements to any others over meshes of one to four axes, with uneven and
  * empty shards, nested cuts and nested reductions, against a direct look at every rank's memory;
  * plans against closed forms and against what is then recorded. */
 #include <setjmp.h>
@@ -13,10 +13,10 @@
 #include "sim/sim.h"
 #include "tests/redistribute_fixture.h"
 
-enum { AXES = 3, SEEDS_SIM = 12000, SEEDS_CPU = 800 };
+enum { AXES = 4, SEEDS_SIM = 12000, SEEDS_CPU = 800 };
 
 static void draw_mesh(struct bench *b, struct trial *t) {
-    static const char *const names[AXES] = {"a", "b", "c"};
+    static const char *const names[AXES] = {"a", "b", "c", "d"};
     int64_t dims[AXES];
     int count;
     uint64_t size;

@@ -395,6 +395,36 @@ static void gradients_of_tensors_in_a_bucket_come_back_one_by_one(void **state) 
     fixture_close(&f);
 }
 
+static void timing_only_takes_as_long(void **state) {
+    (void)state;
+    int64_t ends[2];
+    for (int timing = 0; timing < 2; timing++) {
+        struct fixture f;
+        struct orr_mesh *mesh;
+        fixture_prepare(&f, orr_sim_open, 8);
+        f.config.timing_only = timing;
+        fixture_start(&f);
+        must_be_ok(f.runtime, orr_mesh_create(f.runtime, 2, (int64_t[]){2, 4},
+                                              (const char *[]){"dp", "cp"}, NULL, &mesh));
+        struct orr_layout from = layout_of(mesh, (const char *[]){"P", "S(0)"});
+        struct orr_layout to = layout_of(mesh, (const char *[]){"S(1)", "R"}), tos[2] = {to, to};
+        struct orr_tensor *x[2] = {zeros_of(&f, 8, 6, &from), zeros_of(&f, 16, 5, &from)};
+        struct orr_tensor *shifted, *y[2];
+        must_be_ok(f.runtime, orr_tensor_shift(x[0], 1, 3, &shifted));
+        must_be_ok(f.runtime, orr_tensor_redistribute_all(x, tos, 2, y));
+        must_be_ok(f.runtime, orr_runtime_finish(f.runtime));
+        ends[timing] = orr_runtime_now(f.runtime);
+        orr_tensor_destroy(&shifted);
+        for (int i = 0; i < 2; i++) {
+            orr_tensor_destroy(&x[i]);
+            orr_tensor_destroy(&y[i]);
+        }
+        fixture_close(&f);
+    }
+    assert_int_equal(ends[0], ends[1]);
+    assert_true(ends[0] > 0);
+}
+
 /* ---- failures ----------------------------------------------------------------------------- */
 
 static void without_memory(struct memory_counting *memory, void *context) {
@@ -456,6 +486,7 @@ int main(void) {
         cmocka_unit_test(what_has_no_even_shards_is_not_shifted),
         cmocka_unit_test(the_gradient_of_a_shift_is_shifted_back),
         cmocka_unit_test(gradients_of_tensors_in_a_bucket_come_back_one_by_one),
+        cmocka_unit_test(timing_only_takes_as_long),
         cmocka_unit_test(running_out_of_memory_anywhere_leaks_nothing),
     };
     return cmocka_run_group_tests_name("redistribute_all", tests, NULL, NULL);
