@@ -14,8 +14,6 @@
 #include "runtime/role.h"
 #include "runtime/runtime_internal.h"
 
-enum { LARGEST_SHOWN = 5 };
-
 static struct orr__device *device_of(const struct orr_buffer *buffer) {
     return &buffer->runtime->devices[buffer->device];
 }
@@ -215,49 +213,12 @@ static enum orr_status add_segment(struct orr_stream *stream, uint64_t bytes,
 
 /* --- out of memory --- */
 
-static void find_largest(const struct orr__device *device,
-                         const struct orr_buffer *largest[LARGEST_SHOWN]) {
-    for (const struct orr_buffer *it = device->buffers; it; it = it->next) {
-        const struct orr_buffer *buffer = it;
-        for (int i = 0; i < LARGEST_SHOWN; i++) {
-            const struct orr_buffer *shown = largest[i];
-            bool before = !shown || buffer->bytes > shown->bytes ||
-                          (buffer->bytes == shown->bytes && buffer->id < shown->id);
-            if (!before)
-                continue;
-            largest[i] = buffer;
-            buffer = shown;
-            if (!buffer)
-                break;
-        }
-    }
-}
-
-static size_t append_largest(const struct orr_runtime *runtime, const struct orr__device *device,
-                             char *text, size_t size) {
-    const struct orr_buffer *largest[LARGEST_SHOWN] = {NULL};
-    find_largest(device, largest);
-    size_t used = 0;
-    for (int i = 0; i < LARGEST_SHOWN && largest[i] && used < size; i++) {
-        const char *label = text_of(runtime, largest[i]->label);
-        const char *site = text_of(runtime, largest[i]->site);
-        enum orr_role role = orr_buffer_role(largest[i]);
-        bool named = role != ORR_ROLE_OTHER;
-        int length = snprintf(text + used, size - used, "%s '%s' %llu bytes%s%s%s%s",
-                              i > 0 ? "," : "", *label ? label : "(no label)",
-                              (unsigned long long)largest[i]->bytes, named ? " of role " : "",
-                              named ? orr_role_text(role) : "", *site ? " at " : "", site);
-        used += length > 0 ? (size_t)length : 0;
-    }
-    return used;
-}
-
 static enum orr_status out_of_memory(struct orr_stream *stream, uint64_t bytes) {
     struct orr_runtime *runtime = stream->runtime;
-    const struct orr__device *device = &runtime->devices[stream->device];
+    struct orr__device *device = &runtime->devices[stream->device];
     const struct orr__allocator *allocator = device->allocator;
     char largest[ORR_ERROR_TEXT_MAX];
-    size_t used = append_largest(runtime, device, largest, sizeof largest);
+    orr__buffers_print_largest(runtime, device, largest, sizeof largest);
     return orr__runtime_fail(
         runtime, ORR_DEVICE_MEMORY,
         "%s%sdevice %u (%s) is out of memory: asked for %llu bytes, %llu used (%llu reserved), "
@@ -265,7 +226,7 @@ static enum orr_status out_of_memory(struct orr_stream *stream, uint64_t bytes) 
         runtime->site_text, *runtime->site_text ? ": " : "", (unsigned)stream->device,
         device->spec.name, (unsigned long long)bytes, (unsigned long long)allocator->used,
         (unsigned long long)allocator->reserved, (unsigned long long)device->spec.memory_bytes,
-        used > 0 ? largest : " none");
+        *largest ? largest : " none");
 }
 
 /* Whether more can become free by waiting for commands that are under way. */

@@ -9,8 +9,8 @@
  * and larger ones from 20 MiB segments or segments of their own (rounded to 2 MiB), splits and
  * merges, and gives cached segments back before it reports that memory is out.
  *
- * Out of memory is ORR_DEVICE_MEMORY; the text names device, asked, used, capacity and the largest
- * live buffers with their sites.
+ * Out of memory is ORR_DEVICE_MEMORY; the text names device, asked, used, capacity and the sites
+ * whose live buffers are the largest, with their roles.
  *
  * Contents of a new buffer are undefined; in simulation reading them poisons what is written.
  *

@@ -431,6 +431,13 @@ enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offse
                                        uint64_t bytes) ORR_MUST_CHECK;
 void orr__buffers_destroy(struct orr_runtime *runtime);
 
+/* --- buffer_largest.c --- */
+
+/* Writes which lines hold most of the device's memory, and for what: " 'relu' 4096 bytes in 2
+ * buffers of role activation at m.lua:3, ..."; "" if nothing is live. Allocates nothing. */
+void orr__buffers_print_largest(const struct orr_runtime *runtime, struct orr__device *device,
+                                char *text, size_t size);
+
 /* --- role.c --- */
 
 /* A live device buffer counts under its role, and no more so. */

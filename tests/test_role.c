@@ -128,6 +128,37 @@ static void out_of_memory_names_the_roles_of_the_largest(void **state) {
     fixture_close(&f);
 }
 
+/* Buffers of one line and role are one entry, whatever came in between; the order of the list that
+ * was sorted for it is as before, so that all of them can be freed. */
+static void out_of_memory_sums_by_line_and_role(void **state) {
+    (void)state;
+    struct fixture f;
+    fixture_open(&f, orr_sim_open, 1);
+    struct orr_stream *stream = orr_device_stream(f.runtime, 0, ORR_STREAM_COMPUTE);
+    struct orr_buffer *live[40], *more;
+    static const char *const sites[] = {"m.lua:1", "m.lua:2", "", ""};
+    for (uint64_t i = 0; i < 40; i++) {
+        enum orr_role role = i % 4 == 1 && i > 20 ? ORR_ROLE_GRADIENT : ORR_ROLE_OTHER;
+        orr_runtime_set_role(f.runtime, 0, role);
+        assert_int_equal(orr_runtime_set_caller(f.runtime, 0, sites[i % 4]), ORR_OK);
+        assert_int_equal(
+            orr_buffer_alloc(stream, (i % 4 + 1) * 1000 + i, i % 4 == 2 ? "left" : "x", &live[i]),
+            ORR_OK);
+    }
+    assert_int_equal(orr_buffer_alloc(stream, UINT64_MAX / 2, "big", &more), ORR_DEVICE_MEMORY);
+    const char *text = strstr(fixture_error(&f), "largest live buffers:");
+    assert_non_null(text);
+    assert_string_equal(text, "largest live buffers: 'x' 40210 bytes in 10 buffers, 'left' 30200 "
+                              "bytes in 10 buffers, 'x' 10180 bytes in 10 buffers at m.lua:1, 'x' "
+                              "10145 bytes in 5 buffers of role gradient at m.lua:2, 'x' 10045 "
+                              "bytes in 5 buffers at m.lua:2");
+    for (int i = 0; i < 40; i++) {
+        orr_buffer_free(&live[i * 7 % 40]);
+    }
+    assert_int_equal(orr_device_memory(f.runtime, 0).requested, 0);
+    fixture_close(&f);
+}
+
 /* --- from scenarios --- */
 
 #define USED(role) "orrery.device(0):memory().roles." role ".used"
@@ -228,6 +259,7 @@ int main(void) {
         cmocka_unit_test(roles_of_a_device_add_up_to_what_was_asked_for),
         cmocka_unit_test(fragmentation_is_what_was_reserved_beside_the_largest_live_set),
         cmocka_unit_test(out_of_memory_names_the_roles_of_the_largest),
+        cmocka_unit_test(out_of_memory_sums_by_line_and_role),
         cmocka_unit_test(a_function_runs_with_a_role_and_results_pass),
         cmocka_unit_test(an_error_puts_the_role_back_and_stays_the_same),
         cmocka_unit_test(every_host_has_a_role_of_its_own_across_waits),
