@@ -280,12 +280,56 @@ def traffic_case(model, arguments):
     return name, check
 
 
+# --- a diffusion transformer's traffic -----------------------------------------------------------
+
+# scenarios/library/dit.lua: blocks, hidden, image tokens, text tokens, numbers of a token, bytes.
+DIFFUSION_SIZES = {"tiny": (2 + 2, 64, 16, 8, 2 * 2 * 4, 4),
+                   "flux": (19 + 38, 3072, 4096, 512, 2 * 2 * 16, 2)}
+
+
+def diffusion_expected(model, ranks, steps, cache, guided):
+    """Every block exchanges q, k and v of all tokens for heads, and its result back (Jacobs et al.
+    2023); both streams are gathered once between double and single blocks, once behind them, and the
+    velocity in each step. With a cache the blocks run in every `cache`-th step only."""
+    blocks, hidden, image, text, token, word = DIFFUSION_SIZES[model]
+    evaluations = 2 if guided else 1
+    full = -(-steps // max(1, cache)) * evaluations
+    exchanged = full * blocks * (image + text) // ranks * 4 * hidden * word
+    gathered = full * 2 * (image + text) * hidden * word
+    return {("sp", "all_to_all"): exchanged,
+            ("sp", "all_gather"): gathered + steps * evaluations * image * token * word}
+
+
+def diffusion_case(model, ranks, steps, cache=0, guided=False):
+    arguments = f"model={model} steps={steps} cache={cache} guidance={3.5 if guided else 0.0}"
+    name = f"dit {arguments} on {ranks} devices sends as many bytes as the closed forms say"
+
+    def check():
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "run.db")
+            done = subprocess.run([ORRERY, "run", "scenarios/models/dit.lua", *arguments.split(),
+                                   "--devices", f"sim:h100*{ranks}", "--timing-only", "-o", trace],
+                                  cwd=ROOT, capture_output=True, text=True, timeout=600,
+                                  check=False)
+            if done.returncode != 0:
+                return False, done.stdout + done.stderr
+            got = measured(trace)
+        wanted = diffusion_expected(model, ranks, steps, cache, guided)
+        return got == wanted, f"{got}, expected {wanted}"
+    return name, check
+
+
+DIFFUSION = [("tiny", 2, 3), ("tiny", 4, 4, 3), ("tiny", 2, 2, 0, True), ("flux", 8, 1)]
+
+
 # --- TAP -----------------------------------------------------------------------------------------
 
 
 def cases():
     for model, arguments in TRAFFIC:
         yield traffic_case(model, arguments)
+    for arguments in DIFFUSION:
+        yield diffusion_case(*arguments)
     for model, arguments in strategies():
         yield numbers_case("sim:h100*16", model, arguments)
     for model, lines in ON_THREADS.items():

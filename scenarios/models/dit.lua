@@ -13,7 +13,7 @@
 -- devices: sim:h100*2
 -- test:
 -- test: sp=1 guidance=3.5 steps=2
--- test: cache=2
+-- test: cache=2 guidance=2.0 steps=3
 -- test: quantize=i8 steps=2
 -- test: quantize=f8e4m3 steps=2
 -- test: model=flux steps=1 --timing-only
