@@ -42,8 +42,8 @@
  *                  mean has total=0 too: what to divide by, 0 for the number of elements
  *   embedding      indices (i32 or i64) [...], weight [rows, width] of floats; a weight whose rows
  *                  are sharded gives partial sums: a rank has zeros for rows that it has not
- *   cross_entropy  logits [..., classes] of floats, targets (i32 or i64) [...] -> mean, f32 (f64 for
- *                  f64)    total=0: what to divide by, 0 for the number of targets
+ *   cross_entropy  logits [..., classes] of floats, targets (i32 or i64) [...] -> mean, f32 (f64
+ *                  for f64)    total=0: what to divide by, 0 for the number of targets
  *   conv2d         x [n, c, h, w], weight [o, c / groups, kh, kw], [bias [o]]    stride=1 padding=0
  *                  groups=1; zeros around x; floats
  *   groupnorm      x [n, c, ...], [weight [c]], [bias [c]]    groups=32 eps=1e-5; floats
@@ -76,8 +76,8 @@
  *   moe_combine    y [experts, gb, gs, capacity, h], indices, [weights] -> [b, s, h]: and back
  *   moe_dot        x [b, s, h], y, indices -> [b, s, k]: the gradient of weights
  *   sdpa_block     q, k, v as sdpa's -> out, lse [b, h, s] f32 (f64 for f64)    causal=false
- *                  scale=0 blocks=1 shift=0; each block of queries sees one block of the keys, which was
- *                  moved by `shift` blocks: a step of ring attention      (attention_block.c)
+ *                  scale=0 blocks=1 shift=0; each block of queries sees one block of the keys,
+ *                  which was moved by `shift` blocks: a step of ring attention (attention_block.c)
  *   sdpa_merge     out_a, lse_a, out_b, lse_b -> out, lse: of both sets of keys
  *   sdpa_block_backward    grad, q, k, v, out, lse -> dq, dk, dv    as sdpa_block; out and lse of
  *                  all keys. These three have no gradient on a tape
