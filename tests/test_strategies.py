@@ -289,8 +289,8 @@ DIFFUSION_SIZES = {"tiny": (2 + 2, 64, 16, 8, 2 * 2 * 4, 4),
 
 def diffusion_expected(model, ranks, steps, cache, guided):
     """Every block exchanges q, k and v of all tokens for heads, and its result back (Jacobs et al.
-    2023); both streams are gathered once between double and single blocks, once behind them, and the
-    velocity in each step. With a cache the blocks run in every `cache`-th step only."""
+    2023); both streams are gathered between double and single blocks and behind them, the velocity
+    in each step. With a cache the blocks run in every `cache`-th step only."""
     blocks, hidden, image, text, token, word = DIFFUSION_SIZES[model]
     evaluations = 2 if guided else 1
     full = -(-steps // max(1, cache)) * evaluations
