@@ -1,6 +1,8 @@
 #include "cli/explain.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "trace/timeline.h"
 
@@ -83,18 +85,63 @@ static void print_command(const struct orr_cli *cli, const struct orr_timeline *
     print_cause(cli, command, cause);
 }
 
-/* What was planned of each redistribution: its operator's name says it. */
-static void print_redistributions(const struct orr_cli *cli, const struct orr_timeline *timeline) {
-    bool any = false;
-    for (size_t i = 0; i < timeline->op_count; i++) {
-        const struct orr_timeline_op *op = &timeline->ops[i];
-        if (strcmp(op->kind, "redistribute") != 0)
-            continue;
-        if (!any)
-            fputs("redistributions (bytes on the busiest link of the largest group):\n", cli->out);
-        any = true;
-        fprintf(cli->out, "  %s%s%s\n", op->name, *op->site ? ", at " : "", op->site);
+/* Redistributions that are planned alike at the same line. */
+struct redistribution {
+    const struct orr_timeline_op *op; /* the first one */
+    size_t count;
+};
+
+static int compare_plans(const void *left, const void *right) {
+    const struct orr_timeline_op *a = ((const struct redistribution *)left)->op;
+    const struct orr_timeline_op *b = ((const struct redistribution *)right)->op;
+    int order = strcmp(a->name, b->name);
+    order = order ? order : strcmp(a->site, b->site);
+    return order ? order : (a->id > b->id) - (a->id < b->id);
+}
+
+static int compare_ids(const void *left, const void *right) {
+    const struct orr_timeline_op *a = ((const struct redistribution *)left)->op;
+    const struct orr_timeline_op *b = ((const struct redistribution *)right)->op;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+/* Puts those that are alike together, the first of each where it was; returns how many are left. */
+static size_t join_alike(struct redistribution *all, size_t count) {
+    size_t kept = 0;
+    qsort(all, count, sizeof *all, compare_plans);
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && strcmp(all[kept - 1].op->name, all[i].op->name) == 0 &&
+            strcmp(all[kept - 1].op->site, all[i].op->site) == 0)
+            all[kept - 1].count++;
+        else
+            all[kept++] = all[i];
     }
+    qsort(all, kept, sizeof *all, compare_ids);
+    return kept;
+}
+
+/* What was planned of each redistribution: its operator's name says it. False without memory. */
+static bool print_redistributions(const struct orr_cli *cli, const struct orr_timeline *timeline) {
+    struct redistribution *all =
+        orr_memory_alloc(cli->memory, (timeline->op_count + 1) * sizeof *all);
+    size_t count = 0;
+    if (!all)
+        return false;
+    for (size_t i = 0; i < timeline->op_count; i++)
+        if (strcmp(timeline->ops[i].kind, "redistribute") == 0)
+            all[count++] = (struct redistribution){.op = &timeline->ops[i], .count = 1};
+    if (count > 0)
+        fputs("redistributions (bytes on the busiest link of the largest group):\n", cli->out);
+    count = join_alike(all, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct orr_timeline_op *op = all[i].op;
+        fprintf(cli->out, "  %s%s%s", op->name, *op->site ? ", at " : "", op->site);
+        if (all[i].count > 1)
+            fprintf(cli->out, ", %zu times", all[i].count);
+        fputc('\n', cli->out);
+    }
+    orr_memory_free(cli->memory, all);
+    return true;
 }
 
 enum orr_exit orr_explain(const struct orr_cli *cli, const char *path) {
@@ -108,9 +155,8 @@ enum orr_exit orr_explain(const struct orr_cli *cli, const char *path) {
         fputs("commands (times in ns):\n", cli->out);
         for (size_t i = 0; i < timeline->command_count; i++)
             print_command(cli, timeline, &timeline->commands[i], find_cause(&walk, i));
-        print_redistributions(cli, timeline);
     }
-    bool explained = walk.last != NULL;
+    bool explained = walk.last && print_redistributions(cli, timeline);
     orr_memory_free(cli->memory, walk.last);
     orr_timeline_destroy(&timeline);
     if (explained)
