@@ -339,19 +339,27 @@ static uint64_t node_bytes(const struct orr__node *node, bool leaves, uint64_t c
     return bytes;
 }
 
-static uint64_t count_bytes(const struct orr_gradient_tape *tape, int64_t device) {
-    uint64_t bytes = 0, count = ++tape->runtime->mark_count;
-    for (size_t i = 0; i < tape->node_count; i++) { /* first, so that what aliases them is seen */
-        (void)node_bytes(&tape->nodes[i], true, count, device);
-    }
+/* Of what a tape keeps, and those inside of it. */
+static uint64_t tape_bytes(const struct orr_gradient_tape *tape, bool leaves, uint64_t count,
+                           int64_t device) {
+    uint64_t bytes = 0;
     for (size_t i = 0; i < tape->node_count; i++) {
-        bytes += node_bytes(&tape->nodes[i], false, count, device);
+        const struct orr__node *node = &tape->nodes[i];
+        const struct orr_gradient_tape *inner = orr__checkpoint_tape(node->custom);
+        bytes += node_bytes(node, leaves, count, device);
+        bytes += inner ? tape_bytes(inner, leaves, count, device) : 0;
     }
-    for (uint32_t i = 0; tape->deferral.grads && i < tape->variables.count; i++) {
+    for (uint32_t i = 0; !leaves && tape->deferral.grads && i < tape->variables.count; i++) {
         struct orr_tensor *grad = tape->deferral.grads[i];
         bytes += grad ? unseen_bytes(grad, count, device) : 0;
     }
     return bytes;
+}
+
+static uint64_t count_bytes(const struct orr_gradient_tape *tape, int64_t device) {
+    uint64_t count = ++tape->runtime->mark_count;
+    (void)tape_bytes(tape, true, count, device); /* so that what aliases them is seen */
+    return tape_bytes(tape, false, count, device);
 }
 
 uint64_t orr_gradient_tape_bytes(const struct orr_gradient_tape *tape) {
@@ -387,6 +395,17 @@ void orr__node_drop(struct orr_gradient_tape *tape, struct orr__node *node) {
 
 void orr__node_keep_for(struct orr_gradient_tape *tape, struct orr__node *node,
                         const bool *wanted) {
+    bool any = false;
+    for (int i = 0; i < node->input_count; i++) {
+        any = any || wanted[i];
+    }
+    if (node->custom && any) {
+        return; /* it is called again, and has what it has */
+    }
+    if (!any) {
+        orr__node_drop(tape, node);
+        return;
+    }
     uint32_t keeps = kept_values(node, wanted);
     for (int i = 0; i < node->input_count + node->output_count; i++) {
         uint32_t value = i < node->input_count ? keeps & (ORR__KEEP_RESULT - 1) : keeps >> 16;
@@ -394,9 +413,6 @@ void orr__node_keep_for(struct orr_gradient_tape *tape, struct orr__node *node,
         if (at > 15 || !(value >> at & 1u)) {
             drop_kept(&node->traced[i]);
         }
-    }
-    if (node->custom) { /* which has computed all that it can */
-        orr__node_drop(tape, node);
     }
 }
 

@@ -46,7 +46,9 @@ void orr__defer_node(struct orr__backward *b) {
         b->wanted[i] = left && !b->wanted[i]; /* from here on: whose rule is left */
         any = any || b->wanted[i];
     }
-    for (int i = 0; any && i < node->output_count; i++) {
+    bool has_them =
+        !b->tape->persists && orr__checkpoint_tape(node->custom); /* its own tape does */
+    for (int i = 0; any && !has_them && i < node->output_count; i++) {
         node->deferred[i] = b->grads[i] ? orr_tensor_retain(b->grads[i]) : NULL;
     }
     if (!b->tape->persists) {

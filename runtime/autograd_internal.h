@@ -190,6 +190,8 @@ void orr__node_keep(const struct orr_gradient_tape *tape, struct orr__node *node
 enum orr_status orr__probe_reserve(struct orr_checkpoint *probe, int count) ORR_MUST_CHECK;
 void orr__probe_note(struct orr_checkpoint *probe, struct orr_tensor *const *inputs, int count);
 void orr__probe_end(struct orr_checkpoint *probe);
+/* The tape of a recomputation of which a second part is left to do, or NULL. */
+const struct orr_gradient_tape *orr__checkpoint_tape(const struct orr__custom *custom);
 /* With the runtime: those that never ended. */
 void orr__checkpoints_destroy(struct orr_runtime *runtime);
 

@@ -315,7 +315,10 @@ static bool adds(const struct orr__backward *b, int operand) {
 
 /* The first operand of those whose gradients are computed together, or as many as there are. */
 static int joint_from(const struct orr__node *node) {
-    uint32_t kind = node->custom ? ORR__RULE_JOINT : node->rule ? node->rule->kind : 0;
+    uint32_t kind = node->rule ? node->rule->kind : 0;
+    if (node->custom && !node->custom->function.split) {
+        kind = ORR__RULE_JOINT;
+    }
     return kind & ORR__RULE_JOINT ? 0 : kind & ORR__RULE_JOINT_REST ? 1 : node->input_count;
 }
 

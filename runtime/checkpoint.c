@@ -32,6 +32,7 @@ struct part {
     struct orr_tensor **outputs;     /* room for the work's; `output_count` */
     struct orr_gradient_tape *inner; /* between repeated calls */
     bool done;                       /* the work has been done again, and `outputs` are there */
+    bool split;                      /* `inner` has given the first of two parts */
     char name[];
 };
 
@@ -141,7 +142,7 @@ static void drop_outputs(struct part *part) {
 static void settle(struct part *part) {
     drop_outputs(part);
     orr_gradient_tape_destroy(&part->inner);
-    part->done = false;
+    part->done = part->split = false;
 }
 
 static void release_part(void *context, bool ending) {
@@ -217,32 +218,44 @@ static enum orr_status recompute(struct part *part) {
     return status == ORR_OK ? check_reads(part) : status;
 }
 
-/* Gradients of what was read from those of the results, which lead on to them. */
-static enum orr_status play_inner(struct part *part, struct orr_tensor *const *gradients,
-                                  const bool *wanted, struct orr_tensor **out_gradients) {
+/* Results that lead to what was read, with their gradients. */
+static int fill_seeds(const struct part *part, struct orr_tensor *const *gradients,
+                      struct orr_gradient_seed *seeds) {
+    int count = 0;
+    for (int i = 0; i < part->followed_count; i++) {
+        struct orr_tensor *output = part->outputs[part->followed[i]];
+        if (gradients[i] && orr__variables_find(&part->inner->variables, output)) {
+            seeds[count++] = (struct orr_gradient_seed){.tensor = output, .gradient = gradients[i]};
+        }
+    }
+    return count;
+}
+
+/* Gradients of what was read and is wanted. */
+static enum orr_status play_inner(struct part *part, enum orr_gradient_part which,
+                                  struct orr_tensor *const *gradients, const bool *wanted,
+                                  struct orr_tensor **out_gradients) {
     struct orr_runtime *runtime = part->runtime;
     size_t count = part->reads.count;
     struct orr_gradient_seed *seeds =
         orr_memory_alloc(runtime->memory, ((size_t)part->followed_count + 1) * sizeof *seeds);
     struct orr_tensor **asked =
         orr_memory_alloc(runtime->memory, (2 * count + 1) * sizeof(struct orr_tensor *));
-    int seed_count = 0, asked_count = 0;
+    struct orr_tensor **got = asked ? asked + count : NULL;
+    int asked_count = 0;
     enum orr_status status = seeds && asked ? ORR_OK : orr__runtime_no_memory(runtime);
-    for (int i = 0; status == ORR_OK && i < part->followed_count; i++) {
-        struct orr_tensor *output = part->outputs[part->followed[i]];
-        if (gradients[i] && orr__variables_find(&part->inner->variables, output)) {
-            seeds[seed_count++] =
-                (struct orr_gradient_seed){.tensor = output, .gradient = gradients[i]};
-        }
-    }
     for (size_t i = 0; status == ORR_OK && i < count; i++) {
         if (wanted[i]) {
             asked[asked_count++] = part->reads.items[i];
         }
     }
-    struct orr_tensor **got = asked + count;
-    if (status == ORR_OK) {
-        status = orr_gradient_from(part->inner, seeds, seed_count, asked, asked_count, got);
+    if (status == ORR_OK && which == ORR_GRADIENT_WEIGHTS) {
+        status = orr_gradient_weights(part->inner, asked, asked_count, got);
+    } else if (status == ORR_OK) {
+        int seed_count = fill_seeds(part, gradients, seeds);
+        status = which == ORR_GRADIENT_INPUTS
+                     ? orr_gradient_inputs(part->inner, seeds, seed_count, asked, asked_count, got)
+                     : orr_gradient_from(part->inner, seeds, seed_count, asked, asked_count, got);
     }
     for (size_t i = 0, next = 0; status == ORR_OK && i < count; i++) {
         out_gradients[i] = wanted[i] ? got[next++] : NULL;
@@ -252,17 +265,38 @@ static enum orr_status play_inner(struct part *part, struct orr_tensor *const *g
     return status;
 }
 
-static enum orr_status backward(void *context, struct orr_tensor *const *gradients,
-                                const bool *wanted, struct orr_tensor **out_gradients) {
+/* The second of two parts goes on with the tape of the first. Without it (a tape that persists
+ * gives weights in portions) the work is done once more. */
+static enum orr_status backward(void *context, enum orr_gradient_part which,
+                                struct orr_tensor *const *gradients, const bool *wanted,
+                                struct orr_tensor **out_gradients) {
     struct part *part = context;
-    enum orr_status status = recompute(part);
-    if (status == ORR_OK) {
-        status = play_inner(part, gradients, wanted, out_gradients);
+    bool second = which == ORR_GRADIENT_WEIGHTS && part->split;
+    if (part->split && !second) {
+        settle(part); /* of an earlier gradient */
     }
-    if (status != ORR_BLOCKED) {
+    if (which == ORR_GRADIENT_WEIGHTS && !second) {
+        which = ORR_GRADIENT_WHOLE;
+    }
+    enum orr_status status = second ? ORR_OK : recompute(part);
+    if (status == ORR_OK) {
+        status = play_inner(part, which, gradients, wanted, out_gradients);
+    }
+    if (status == ORR_OK && which == ORR_GRADIENT_INPUTS) {
+        part->split = true;
+        drop_outputs(part); /* the tape has what it needs */
+    } else if (status != ORR_BLOCKED) {
         settle(part);
     }
     return status;
+}
+
+const struct orr_gradient_tape *orr__checkpoint_tape(const struct orr__custom *custom) {
+    if (!custom || custom->function.backward != backward) {
+        return NULL;
+    }
+    const struct part *part = custom->function.context;
+    return part->split ? part->inner : NULL;
 }
 
 /* --- the end of the part --- */
@@ -321,7 +355,8 @@ static enum orr_status record(struct part *part, struct orr_gradient_tape *tape,
                                              .backward = backward,
                                              .release = release_part,
                                              .context = part,
-                                             .raw = true};
+                                             .raw = true,
+                                             .split = true};
     if (!lists) {
         release_part(part, false);
         return orr__runtime_no_memory(runtime);

@@ -117,10 +117,25 @@ static void drop_unwanted(struct orr__backward *b, bool all) {
     }
 }
 
+/* Nothing is left for a second call if this one wants all that is followed. */
+static enum orr_gradient_part part_of(const struct orr__backward *b) {
+    const struct orr__node *node = b->node;
+    bool left = false;
+    for (int i = 0; i < node->input_count; i++) {
+        left = left || (node->traced[i].tracked && !b->wanted[i]);
+    }
+    switch (b->tape->walk.part) {
+    case ORR__WALK_ALL: return ORR_GRADIENT_WHOLE;
+    case ORR__WALK_INPUTS: return left ? ORR_GRADIENT_INPUTS : ORR_GRADIENT_WHOLE;
+    case ORR__WALK_WEIGHTS: break;
+    }
+    return node->deferred ? ORR_GRADIENT_WEIGHTS : ORR_GRADIENT_WHOLE;
+}
+
 static void call_function(struct orr__backward *b) {
     const struct orr__node *node = b->node;
     const struct orr_gradient_function *function = &node->custom->function;
-    b->status = function->backward(function->context, b->grads, b->wanted, b->out);
+    b->status = function->backward(function->context, part_of(b), b->grads, b->wanted, b->out);
     for (int i = 0; b->status != ORR_OK && i < node->input_count; i++) {
         assert(!b->out[i]);
     }

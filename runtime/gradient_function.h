@@ -19,13 +19,21 @@
  *     status = orr_checkpoint_end(&checkpoint, &again, &y, 1, NULL, 0);
  *
  * What goes into it is found by itself: every tensor that the tape follows and an operator in
- * between read.
+ * between read. Of gradients in two parts, the first one runs it again, and keeps what the second
+ * one needs.
  *
  * Threads: as the runtime. The functions are called from within orr_gradient and its like. */
 #ifndef ORR_RUNTIME_GRADIENT_FUNCTION_H
 #define ORR_RUNTIME_GRADIENT_FUNCTION_H
 
 #include "runtime/autograd.h"
+
+/* What is asked of a gradient function. */
+enum orr_gradient_part {
+    ORR_GRADIENT_WHOLE,  /* the only call */
+    ORR_GRADIENT_INPUTS, /* of orr_gradient_inputs; another one, for other inputs, may follow */
+    ORR_GRADIENT_WEIGHTS /* that other one, of orr_gradient_weights */
+};
 
 /* Work's gradient. */
 struct orr_gradient_function {
@@ -36,13 +44,17 @@ struct orr_gradient_function {
      * do, R for P. Operators may run, and tapes of its own be begun and played. On failure (with
      * the runtime's error set) all must be NULL. ORR_BLOCKED means that the host that asked has to
      * wait: it repeats its call, and so this function is called again, with the same arguments. */
-    enum orr_status (*backward)(void *context, struct orr_tensor *const *gradients,
-                                const bool *wanted, struct orr_tensor **out_gradients);
+    enum orr_status (*backward)(void *context, enum orr_gradient_part part,
+                                struct orr_tensor *const *gradients, const bool *wanted,
+                                struct orr_tensor **out_gradients);
     /* The context is not needed any more; may be NULL. `ending`: the runtime goes, and its tensors
      * by themselves; don't destroy any. */
     void (*release)(void *context, bool ending);
     void *context; /* owned by the tape from the call on, also if that fails */
     bool raw;      /* gradients come as they are: NULL for none, of R also partial sums */
+    /* Gradients in two parts call it twice, each time for some inputs; else once, in the first
+     * part, for all. */
+    bool split;
 };
 
 /* Records it on the current host's tape, if that follows any of the inputs, and releases the

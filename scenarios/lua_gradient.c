@@ -28,6 +28,7 @@ struct state {
     const char *name;
     struct orr_checkpoint *checkpoint;
     struct orr__draws draws;
+    bool split;                    /* called for some gradients at a time */
     int input_count, output_count; /* arguments and results that are tensors */
 };
 
@@ -129,6 +130,7 @@ struct call {
     struct orr_tensor *const *gradients;
     const bool *wanted;
     struct orr_tensor **out;
+    int out_count;
 };
 
 /* Calls a function with the call as its argument, in a scope of its own, in the state that asked
@@ -157,6 +159,9 @@ static enum orr_status call_back(lua_CFunction function, struct call *call,
     if (draws) {
         orr__draws_pop(&scenario->hosts[host], draws);
     }
+    for (int i = 0; failed && i < call->out_count; i++) {
+        orr_tensor_destroy(&call->out[i]); /* the end of the scope may have failed */
+    }
     if (failed) {
         scenario->callback_failed = true; /* the error stays on the stack */
         return orr_error_set(orr_runtime_error(scenario->runtime), ORR_INVALID, "%s failed",
@@ -166,14 +171,14 @@ static enum orr_status call_back(lua_CFunction function, struct call *call,
     return orr_runtime_set_caller(scenario->runtime, scenario->hosts[host].id, site);
 }
 
-/* Raises unless the values from `first` on are tensors, or nil where `may_lack`. */
-static void check_results(lua_State *L, const char *name, int first, bool may_lack) {
+/* Raises unless the values from `first` on are tensors, nil or false. */
+static void check_results(lua_State *L, const char *name, int first) {
     for (int i = first; i <= lua_gettop(L); i++) {
         if (is_tensor(L, i)) {
             (void)orr__tensor(L, i, name);
-        } else if (!may_lack || !lua_isnil(L, i)) {
-            orr__raise(L, ORR_INVALID, "%s: expected a tensor%s as gradient %d, got %s", name,
-                       may_lack ? " or nil" : "", i - first + 1, luaL_typename(L, i));
+        } else if (lua_toboolean(L, i)) {
+            orr__raise(L, ORR_INVALID, "%s: expected a tensor or nil as gradient %d, got %s", name,
+                       i - first + 1, luaL_typename(L, i));
         }
     }
 }
@@ -209,17 +214,20 @@ static int call_backward(lua_State *L) {
             "tensor that forward was given, in order",
             state->name, count, state->input_count);
     }
-    check_results(L, state->name, 3, true);
+    check_results(L, state->name, 3);
     for (int i = 0; i < count; i++) {
         call->out[i] =
-            lua_isnil(L, 3 + i) ? NULL : orr_tensor_retain(orr__tensor(L, 3 + i, state->name));
+            lua_toboolean(L, 3 + i) ? orr_tensor_retain(orr__tensor(L, 3 + i, state->name)) : NULL;
     }
     return 0;
 }
 
-static enum orr_status backward(void *context, struct orr_tensor *const *gradients,
-                                const bool *wanted, struct orr_tensor **out_gradients) {
-    struct call call = {context, gradients, wanted, out_gradients};
+static enum orr_status backward(void *context, enum orr_gradient_part part,
+                                struct orr_tensor *const *gradients, const bool *wanted,
+                                struct orr_tensor **out_gradients) {
+    (void)part;
+    struct state *state = context;
+    struct call call = {state, gradients, wanted, out_gradients, state->input_count};
     return call_back(call_backward, &call, NULL);
 }
 
@@ -257,10 +265,11 @@ static int call_again(lua_State *L) {
 }
 
 static enum orr_status run_again(void *context, struct orr_tensor **outputs) {
-    struct call call = {.state = context, .out = outputs};
-    call.state->draws.replays = true;
-    call.state->draws.next = 0;
-    return call_back(call_again, &call, &call.state->draws);
+    struct state *state = context;
+    struct call call = {.state = state, .out = outputs, .out_count = state->output_count};
+    state->draws.replays = true;
+    state->draws.next = 0;
+    return call_back(call_again, &call, &state->draws);
 }
 
 int orr__raise_gradient(lua_State *L, enum orr_status status) {
@@ -352,8 +361,11 @@ static int after_forward(lua_State *L, int status, lua_KContext count) {
     lua_pushvalue(L, table);
     state->reference = luaL_ref(L, LUA_REGISTRYINDEX);
     orr__caller(L);
-    struct orr_gradient_function function = {
-        .name = state->name, .backward = backward, .release = release, .context = state};
+    struct orr_gradient_function function = {.name = state->name,
+                                             .backward = backward,
+                                             .release = release,
+                                             .context = state,
+                                             .split = state->split};
     enum orr_status recorded = orr_gradient_custom(
         scenario->runtime, &function, inputs, input_count, outputs, output_count, kept, kept_count);
     if (recorded != ORR_OK) {
@@ -363,7 +375,7 @@ static int after_forward(lua_State *L, int status, lua_KContext count) {
     return last - table;
 }
 
-/* What orrery.custom_gradient returns; upvalues: forward, backward, name. */
+/* What orrery.custom_gradient returns; upvalues: forward, backward, name, split. */
 static int custom_call(lua_State *L) {
     int count = lua_gettop(L), unused;
     luaL_checkstack(L, count + LUA_MINSTACK, "custom_gradient");
@@ -371,6 +383,7 @@ static int custom_call(lua_State *L) {
     (void)tensors_of(L, 1, count, name, &unused);
     lua_settop(L, count);
     struct state *state = push_table(L, lua_upvalueindex(2));
+    state->split = lua_toboolean(L, lua_upvalueindex(4));
     state->name = name; /* the closure's, which the function at 4 of the table keeps alive */
     lua_rawgeti(L, count + 1, HANDLES);
     push_ctx(L, -1);
@@ -392,9 +405,9 @@ static int custom_call(lua_State *L) {
     return after_forward(L, status, count);
 }
 
-/* orrery.custom_gradient{ forward =, backward =, name = } */
+/* orrery.custom_gradient{ forward =, backward =, name =, split = } */
 static int orrery_custom_gradient(lua_State *L) {
-    static const char *const keys[] = {"forward", "backward", "name", NULL};
+    static const char *const keys[] = {"forward", "backward", "name", "split", NULL};
     const char *what = "orrery.custom_gradient";
     orr__check_keys(L, 1, what, keys);
     lua_settop(L, 1);
@@ -405,7 +418,8 @@ static int orrery_custom_gradient(lua_State *L) {
         }
     }
     lua_pushstring(L, orr__field_text(L, 1, what, "name", "custom_gradient"));
-    lua_pushcclosure(L, custom_call, 3);
+    lua_getfield(L, 1, "split");
+    lua_pushcclosure(L, custom_call, 4);
     return 1;
 }
 

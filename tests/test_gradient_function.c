@@ -19,7 +19,8 @@ struct mine {
     struct orr_runtime *runtime;
     struct orr_tensor *wrong; /* handed out as the gradient of x, if there */
     int calls, releases;
-    bool ending, wanted[2], fails, nested;
+    bool ending, wanted[2], fails, split;
+    enum orr_gradient_part parts[2]; /* of the first calls */
 };
 
 static struct orr_tensor *scaled(struct orr_runtime *runtime, struct orr_tensor *x, double by,
@@ -32,11 +33,15 @@ static struct orr_tensor *scaled(struct orr_runtime *runtime, struct orr_tensor 
 }
 
 /* dx = 3 dy + dz, dw = 2 dz: w's is not the right one, so that it shows whose it is. */
-static enum orr_status my_backward(void *context, struct orr_tensor *const *gradients,
-                                   const bool *wanted, struct orr_tensor **out_gradients) {
+static enum orr_status my_backward(void *context, enum orr_gradient_part part,
+                                   struct orr_tensor *const *gradients, const bool *wanted,
+                                   struct orr_tensor **out_gradients) {
     struct mine *mine = context;
     struct op add = op_of("add");
     enum orr_status status;
+    if (mine->calls < 2) {
+        mine->parts[mine->calls] = part;
+    }
     mine->calls++;
     mine->wanted[0] = wanted[0];
     mine->wanted[1] = wanted[1];
@@ -70,8 +75,11 @@ static void my_release(void *context, bool ending) {
 /* The function on a tape; y and z belong to the caller. */
 static enum orr_status my_forward(struct mine *mine, struct orr_tensor *x, struct orr_tensor *w,
                                   struct orr_tensor **out_y, struct orr_tensor **out_z) {
-    struct orr_gradient_function function = {
-        .name = "mine", .backward = my_backward, .release = my_release, .context = mine};
+    struct orr_gradient_function function = {.name = "mine",
+                                             .backward = my_backward,
+                                             .release = my_release,
+                                             .context = mine,
+                                             .split = mine->split};
     struct op add = op_of("add");
     struct orr_tensor *inputs[2] = {x, w}, *outputs[2] = {NULL, NULL};
     enum orr_status status;
@@ -99,8 +107,8 @@ static void a_function_gives_the_gradient(void **state) {
     double dx[6], dw[6], values[6];
     fixture_open(&f, orr_sim_open, 1);
     struct orr_tensor *x = numbers(&f, 2, 3, 1, NULL), *w = numbers(&f, 2, 3, 2, NULL), *y, *z;
-    for (int use = 0; use < 4; use++) { /* of y, of z, of both; in two parts */
-        struct mine mine = {.runtime = f.runtime};
+    for (int use = 0; use < 5; use++) { /* of y, of z, of both; in two parts, and calls */
+        struct mine mine = {.runtime = f.runtime, .split = use == 4};
         must(&f, orr_gradient_tape_begin(f.runtime, &tape));
         must(&f, orr_gradient_tape_watch(tape, x));
         must(&f, orr_gradient_tape_watch(tape, w));
@@ -108,9 +116,10 @@ static void a_function_gives_the_gradient(void **state) {
         must(&f, my_forward(&mine, h, w, &y, &z));
         struct orr_gradient_seed seeds[2] = {{.tensor = y, .value = 10}, {.tensor = z}};
         int first = use == 1, count = use == 0 || use == 1 ? 1 : 2;
-        if (use == 3) {
+        if (use >= 3) {
             must(&f, orr_gradient_inputs(tape, seeds, 2, wanted, 1, grads));
-            assert_int_equal(mine.releases, 1); /* it has said all that it knows */
+            assert_int_equal(mine.releases, use == 3); /* it has said all that it knows */
+            assert_true(mine.wanted[0] && mine.wanted[1] == (use == 3));
             must(&f, orr_gradient_weights(tape, wanted + 1, 1, grads + 1));
         } else {
             must(&f, orr_gradient_from(tape, seeds + first, count, wanted, 2, grads));
@@ -122,9 +131,11 @@ static void a_function_gives_the_gradient(void **state) {
             assert_true(dx[i] == -(3 * dy + dz));
             assert_true(dw[i] == 2 * dz);
         }
-        assert_int_equal(mine.calls, 1);
+        assert_int_equal(mine.calls, use == 4 ? 2 : 1);
         assert_int_equal(mine.releases, 1);
-        assert_true(mine.wanted[0] && mine.wanted[1] && !mine.ending);
+        assert_true(mine.wanted[0] == (use < 4) && mine.wanted[1] && !mine.ending);
+        assert_int_equal(mine.parts[0], use == 4 ? ORR_GRADIENT_INPUTS : ORR_GRADIENT_WHOLE);
+        assert_true(use < 4 || mine.parts[1] == ORR_GRADIENT_WEIGHTS);
         struct orr_tensor *gone[] = {h, y, z, grads[0], grads[1]};
         for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
             orr_tensor_destroy(&gone[i]);
@@ -188,8 +199,10 @@ static void a_function_is_released_once_whatever_happens(void **state) {
 static struct orr_gradient_tape *own_tape;
 static struct fixture *own_fixture;
 
-static enum orr_status reckless(void *context, struct orr_tensor *const *gradients,
-                                const bool *wanted, struct orr_tensor **out_gradients) {
+static enum orr_status reckless(void *context, enum orr_gradient_part part,
+                                struct orr_tensor *const *gradients, const bool *wanted,
+                                struct orr_tensor **out_gradients) {
+    (void)part;
     struct orr_tensor *x = context, *grad;
     struct orr_gradient_seed seed = {.tensor = x};
     (void)wanted;
@@ -337,6 +350,60 @@ static void recomputation_keeps_inputs_only_and_gives_the_same_numbers(void **st
         orr_gradient_tape_destroy(&tape);
         net_free(&net);
         fixture_close(&f);
+    }
+}
+
+/* The first part runs the block again and goes to its input; the second does the weights, without a
+ * third run, and with the work of one gradient. A tape that persists keeps no work, and runs. */
+static void a_recomputed_block_gives_gradients_in_two_parts(void **state) {
+    (void)state;
+    double wanted_values[NET_VALUES], values[NET_VALUES];
+    size_t kernels[2];
+    net_reference(wanted_values);
+    for (int inner = 0; inner < 2; inner++) {
+        for (int how = 0; how < 3; how++) { /* in one, in two parts, in portions */
+            struct fixture f;
+            struct orr_gradient_tape *tape;
+            struct orr_tensor *wanted[NET_GRADS], *grads[NET_GRADS];
+            fixture_open(&f, orr_sim_open, 1);
+            struct net net = net_of(&f, NULL);
+            struct block block = {.f = &f, .net = &net, .inner = inner};
+            must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+            net_watch(&f, tape, &net);
+            struct orr_tensor *y = checkpointed(&block);
+            struct orr_gradient_seed seed = {.tensor = apply(&f, "mean", y, NULL)};
+            net_wanted(&net, wanted);
+            if (how == 2) {
+                orr_gradient_tape_persist(tape);
+            }
+            if (how == 0) {
+                must(&f, orr_gradient_from(tape, &seed, 1, wanted, NET_GRADS, grads));
+            } else {
+                must(&f, orr_gradient_inputs(tape, &seed, 1, wanted, 1, grads));
+                assert_int_equal(block.runs, 1);
+                assert_true(orr_gradient_tape_bytes(tape) > 100);
+            }
+            if (how == 1) {
+                must(&f, orr_gradient_weights(tape, wanted + 1, NET_GRADS - 1, grads + 1));
+            }
+            for (int i = NET_GRADS - 1; how == 2 && i > 0; i--) {
+                must(&f, orr_gradient_weights(tape, &wanted[i], 1, &grads[i]));
+            }
+            assert_int_equal(block.runs, how == 2 ? 3 : 1);
+            assert_int_equal(block.releases, how < 2);
+            net_read(&f, grads, values);
+            assert_memory_equal(values, wanted_values, sizeof values);
+            if (how < 2) {
+                kernels[how] = kernel_count(&f);
+                assert_int_equal(orr_gradient_tape_bytes(tape), 0);
+                assert_int_equal(kernels[how], kernels[0]);
+            }
+            orr_tensor_destroy(&y);
+            orr_tensor_destroy(&seed.tensor);
+            orr_gradient_tape_destroy(&tape);
+            net_free(&net);
+            fixture_close(&f);
+        }
     }
 }
 
@@ -570,13 +637,12 @@ static void recompute_without_memory(struct memory_counting *memory, void *conte
     struct orr_runtime *runtime;
     struct orr_gradient_tape *tape = NULL;
     struct orr_tensor *y = NULL, *a = NULL, *b = NULL, *grads[2] = {NULL, NULL};
-    (void)context;
     enum orr_status status = orr_runtime_create(&config, &runtime, &error);
     if (status != ORR_OK) {
         return;
     }
     struct small small = {.runtime = runtime};
-    struct mine mine = {.runtime = runtime};
+    struct mine mine = {.runtime = runtime, .split = context != NULL};
     bool small_used = false, mine_used = false;
     status = orr_gradient_tape_begin(runtime, &tape);
     struct orr_tensor *x = try_apply(runtime, "randn", NULL, NULL, &status);
@@ -596,8 +662,12 @@ static void recompute_without_memory(struct memory_counting *memory, void *conte
     if (status == ORR_OK) {
         struct orr_gradient_seed seeds[2] = {{.tensor = a}, {.tensor = b}};
         struct orr_tensor *wanted[2] = {x, w};
-        status = orr_gradient_from(tape, seeds, 2, wanted, 2, grads);
+        status = context ? orr_gradient_inputs(tape, seeds, 2, wanted, 1, grads)
+                         : orr_gradient_from(tape, seeds, 2, wanted, 2, grads);
         assert_true((status == ORR_OK) == (grads[0] != NULL));
+        if (status == ORR_OK && context) {
+            status = orr_gradient_weights(tape, wanted + 1, 1, grads + 1);
+        }
     }
     status = status == ORR_OK ? orr_runtime_finish(runtime) : status;
     assert_true(status == ORR_OK || orr_runtime_error(runtime)->text[0] != '\0');
@@ -611,7 +681,9 @@ static void recompute_without_memory(struct memory_counting *memory, void *conte
 
 static void any_allocation_of_a_recomputation_may_fail(void **state) {
     (void)state;
+    bool parts = true;
     size_t requests = fail_each_request(recompute_without_memory, NULL);
+    requests += fail_each_request(recompute_without_memory, &parts);
     print_message("# %zu requests\n", requests);
     assert_true(requests > 100);
 }
@@ -623,6 +695,7 @@ int main(void) {
         cmocka_unit_test(a_function_is_released_once_whatever_happens),
         cmocka_unit_test(a_tape_outlives_its_own_functions),
         cmocka_unit_test(recomputation_keeps_inputs_only_and_gives_the_same_numbers),
+        cmocka_unit_test(a_recomputed_block_gives_gradients_in_two_parts),
         cmocka_unit_test(a_block_in_the_middle_keeps_what_goes_in),
         cmocka_unit_test(a_recomputation_that_does_something_else_is_named),
         cmocka_unit_test(a_checkpoint_without_a_tape_changes_nothing),

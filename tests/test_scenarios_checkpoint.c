@@ -64,6 +64,34 @@ static void gradients_are_those_of_the_tensors_in_order(void **state) {
                    "3.0 3.0 3.0\n0.0 0.0 0.0\ntrue\ttrue\n0.0 0.0 0.0\n0.0 0.0 0.0\n");
 }
 
+/* backward_input and backward_weight: one call or two. */
+static void gradients_in_two_parts_call_once_or_twice(void **state) {
+    (void)state;
+    expect_printed(VECTOR("x", "1, 2, 3") VECTOR("w", "4, 5, 6") SHOW
+                   "for _, split in ipairs{ false, true } do\n"
+                   "    local calls = 0\n"
+                   "    local product = orrery.custom_gradient{ split = split,\n"
+                   "        forward = function(ctx, x, w)\n"
+                   "            ctx:save{ x = x, w = w }\n"
+                   "            return x * w\n"
+                   "        end,\n"
+                   "        backward = function(ctx, dy)\n"
+                   "            calls = calls + 1\n"
+                   "            return ctx.wanted[1] and dy * ctx.saved.w,\n"
+                   "                   ctx.wanted[2] and dy * ctx.saved.x\n"
+                   "        end }\n"
+                   "    local tape = orrery.tape()\n"
+                   "    tape:watch(x, w)\n"
+                   "    local y = orrery.checkpoint(function() return product(x * 2, w) end)\n"
+                   "    show((tape:backward_input({ {y} }, x)))\n"
+                   "    print(calls, tape:bytes())\n"
+                   "    show((tape:backward_weight(w)))\n"
+                   "    print(calls, tape:bytes())\n"
+                   "end\n",
+                   "8.0 10.0 12.0\n1\t24\n2.0 4.0 6.0\n1\t0\n"
+                   "8.0 10.0 12.0\n1\t48\n2.0 4.0 6.0\n2\t0\n");
+}
+
 /* A backward function that plays a tape of its own. */
 static void a_function_may_use_gradients_itself(void **state) {
     (void)state;
@@ -352,6 +380,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_function_of_the_scenario_gives_the_gradient),
         cmocka_unit_test(gradients_are_those_of_the_tensors_in_order),
+        cmocka_unit_test(gradients_in_two_parts_call_once_or_twice),
         cmocka_unit_test(a_function_may_use_gradients_itself),
         cmocka_unit_test(a_checkpoint_gives_the_same_numbers_and_keeps_inputs),
         cmocka_unit_test(a_checkpoint_frees_what_it_made),
