@@ -138,6 +138,7 @@
  * used afterwards, so nobody sees two versions of a tensor in one memory, and what read the old one
  * on other streams (copies to the host, redistributions) is waited for. It takes a tensor that has
  * its memory for itself: one that a reshape, a tape or a compiled function also holds is refused.
+ * After a failure the operand stays usable, but kernels that were launched before have changed it.
  *
  * A result may not overlap an operand, except that a pointwise operator may write over an operand
  * of the result's shape, and an optimizer's result over the operand that it replaces.

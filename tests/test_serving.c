@@ -294,6 +294,46 @@ static void the_old_rows_are_read_before_they_change(void **state) {
     fixture_close(&f);
 }
 
+/* Two appends and a read on two devices, as far as memory goes. A cache that could not be changed
+ * is still its owner's. */
+static void run_short(struct memory_counting *memory, void *context) {
+    (void)context;
+    struct orr_device_spec specs[2] = {spec_for_tests(), spec_for_tests()};
+    struct orr_runtime_config config = {
+        .memory = &memory->table, .open = orr_sim_open, .specs = specs, .device_count = 2};
+    struct orr_runtime *runtime;
+    struct orr_error error = {0};
+    if (orr_runtime_create(&config, &runtime, &error) != ORR_OK) {
+        return;
+    }
+    struct op zeros = op_of("zeros"), append = op_of("kv_append");
+    struct orr_tensor *t[3] = {NULL}, *next;
+    at(&zeros, "shape")->shape = dims(4, 2, 1, 8, 2);
+    (void)!orr_tensor_apply(runtime, zeros.op, NULL, 0, &zeros.attributes, NULL, &t[0]);
+    at(&zeros, "shape")->shape = dims(4, 2, 1, 1, 2);
+    (void)!orr_tensor_apply(runtime, zeros.op, NULL, 0, &zeros.attributes, NULL, &t[1]);
+    at(&zeros, "shape")->shape = dims(1, 2, 0, 0, 0);
+    at(&zeros, "dtype")->integer = I64;
+    (void)!orr_tensor_apply(runtime, zeros.op, NULL, 0, &zeros.attributes, NULL, &t[2]);
+    for (int i = 0; i < 2 && t[0] && t[1] && t[2]; i++) {
+        if (orr_tensor_apply(runtime, append.op, t, 3, &append.attributes, NULL, &next) == ORR_OK) {
+            assert_null(orr_tensor_buffer(t[0], 0));
+            orr_tensor_destroy(&t[0]);
+            t[0] = next;
+        }
+        assert_non_null(orr_tensor_buffer(t[0], 0));
+    }
+    for (int i = 0; i < 3; i++) {
+        orr_tensor_destroy(&t[i]);
+    }
+    orr_runtime_destroy(&runtime);
+}
+
+static void a_cache_survives_failing_allocations(void **state) {
+    (void)state;
+    assert_true(fail_each_request(run_short, NULL) > 20);
+}
+
 /* --- mistakes --- */
 
 static void mistakes_are_named(void **state) {
@@ -395,6 +435,7 @@ int main(void) {
         cmocka_unit_test(the_result_is_the_cache_s_memory_and_the_operand_is_spent),
         cmocka_unit_test(memory_that_others_hold_is_not_changed),
         cmocka_unit_test(the_old_rows_are_read_before_they_change),
+        cmocka_unit_test(a_cache_survives_failing_allocations),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(rows_beyond_the_cache_are_named),
     };
