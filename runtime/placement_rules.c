@@ -212,6 +212,12 @@ static bool transpose_rule(const struct question *q, struct orr_placement *out) 
     return false;
 }
 
+/* Of a dimension: one that is empty counts as one of a size that no other has, so that what comes
+ * before a dimension is told apart in empty tensors too. */
+static uint64_t elements(int64_t dim) {
+    return dim == 0 ? 1000003 : (uint64_t)dim;
+}
+
 /* A reshape keeps a shard of a dimension whose size, and the number of elements before it, do not
  * change. A dimension that is joined with others or parted, as [b, s, h d] and [b, s, h, d], keeps
  * even shards if it is the outermost of those on both sides: the pieces are the same runs of
@@ -219,17 +225,17 @@ static bool transpose_rule(const struct question *q, struct orr_placement *out) 
 static bool reshape_rule(const struct question *q, struct orr_placement *out) {
     const struct orr_shape *from = &q->inputs[0].shape, *to = &q->output->shape;
     int dim = q->given[0].dim;
-    int64_t outer = 1, before = 1;
+    uint64_t outer = 1, before = 1; /* of empty tensors they may wrap around */
     for (int i = 0; i < dim; i++) {
-        outer *= from->dims[i];
+        outer *= elements(from->dims[i]);
     }
-    for (int i = 0; i < to->rank && before <= outer; i++) {
+    for (int i = 0; i < to->rank; i++) {
         bool even = from->dims[dim] % q->parts == 0 && to->dims[i] % q->parts == 0;
         if (before == outer && (to->dims[i] == from->dims[dim] || (even && to->dims[i] > 1))) {
             *out = shard(i);
             return true;
         }
-        before *= to->dims[i];
+        before *= elements(to->dims[i]);
     }
     return false;
 }

@@ -207,6 +207,7 @@ static const struct {
     {{"reshape", {X46}, 1, {{"shape", 0, 0, SHAPE(24)}}}, {"S(0)"}, "S(0)"},
     {{"reshape", {{F32, SHAPE(1, 5, 2)}}, 1, {{"shape", 0, 0, SHAPE(5, 2)}}}, {"S(1)"}, "S(0)"},
     {{"reshape", {{F32, SHAPE(5, 2)}}, 1, {{"shape", 0, 0, SHAPE(10)}}}, {"S(0)"}, NULL},
+    {{"reshape", {{F32, SHAPE(1, 0, 2)}}, 1, {{"shape", 0, 0, SHAPE(0, 2)}}}, {"S(2)"}, "S(1)"},
     {{"reshape", {{F32, SHAPE(2, 5)}}, 1, {{"shape", 0, 0, SHAPE(2, 1, 5)}}}, {"S(1)"}, "S(2)"},
     {{"reshape", {X46}, 1, {{"shape", 0, 0, SHAPE(24)}}}, {"S(1)"}, NULL},
 };

@@ -194,11 +194,24 @@ static void try_combination(struct trial *t) {
     t->count.uneven += outcome.refused;
 }
 
+/* Cut along the same dimension, where they have it: what rules take most often. */
+static void place_alike(struct trial *t, int dim) {
+    for (int i = 0; i < t->tensor_count; i++) {
+        struct orr_placement *place = &t->program.steps[t->tensors[i]].places[0];
+        bool has = dim < info_of(t, t->tensors[i])->shape.rank;
+        *place = (struct orr_placement){.kind = has ? ORR_SHARD : ORR_REPLICATE, .dim = dim};
+    }
+}
+
 static void try_all(struct trial *t) {
     int64_t count = combinations(t);
     bool all = count <= COMBINATIONS_MAX;
     for (int64_t i = 0; i < (all ? count : COMBINATIONS_MAX); i++) {
         place_tensors(t, all ? i : (int64_t)random_below(&t->random, (uint64_t)count));
+        try_combination(t);
+    }
+    for (int dim = 0; dim < ORR_RANK_MAX && !all; dim++) {
+        place_alike(t, dim);
         try_combination(t);
     }
 }
