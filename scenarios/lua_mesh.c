@@ -242,7 +242,17 @@ void orr__push_mesh(lua_State *L, struct orr_mesh *mesh) {
 
 static int mesh_text(lua_State *L) {
     const struct orr_mesh *mesh = orr__mesh(L, 1, "mesh");
-    lua_pushfstring(L, "mesh of %d devices", (int)mesh->size);
+    char devices[ORR_MESH_TEXT_MAX];
+    luaL_Buffer text;
+    luaL_buffinit(L, &text);
+    luaL_addstring(&text, "mesh ");
+    for (int i = 0; i < mesh->axis_count; i++) {
+        lua_pushfstring(L, "%s%s=%d", i > 0 ? " " : "", mesh->names[i], (int)mesh->dims[i]);
+        luaL_addvalue(&text);
+    }
+    lua_pushfstring(L, " on %s", orr_mesh_devices_text(mesh, devices));
+    luaL_addvalue(&text);
+    luaL_pushresult(&text);
     return 1;
 }
 

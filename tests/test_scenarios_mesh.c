@@ -14,8 +14,8 @@ static void a_mesh_says_what_it_is(void **state) {
     (void)state;
     expect_printed_on(4,
                       GRID "print(m:size(), m:size('tp'), table.concat(m:names(), ' '),\n"
-                           "      table.concat(m:devices(), ' '))",
-                      "4\t2\tdp tp\t0 1 2 3\n");
+                           "      table.concat(m:devices(), ' '), m, m:slice{ tp = 1 })",
+                      "4\t2\tdp tp\t0 1 2 3\tmesh dp=2 tp=2 on 0-3\tmesh dp=2 on 1, 3\n");
 }
 
 static void views_of_a_mesh_are_meshes_and_equal_ones_the_same(void **state) {
