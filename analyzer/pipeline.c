@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyzer/communication.h"
+#include "analyzer/sort.h"
 #include "analyzer/times.h"
 
 /* While pipelines are looked for. */
@@ -145,11 +146,16 @@ static enum orr_status number_pipelines(struct finder *f, const struct orr_memor
     return ORR_OK;
 }
 
+/* A compute op in a stage stream. */
+static bool is_stage_work(const struct finder *f, const struct orr_events_op *op) {
+    return op->activity == ORR_ACTIVITY_COMPUTE && f->stage_stream[op->stream];
+}
+
 static void find_spans(struct finder *f) {
     struct orr_pipelines *out = f->out;
     for (size_t i = 0; i < f->events->op_count; i++) {
         const struct orr_events_op *op = &f->events->ops[i];
-        if (op->activity != ORR_ACTIVITY_COMPUTE || !f->stage_stream[op->stream]) {
+        if (!is_stage_work(f, op)) {
             continue;
         }
         struct orr_stage *stage = &out->stages[device_of(f->events, op)];
@@ -164,6 +170,60 @@ static void find_spans(struct finder *f) {
         pipeline->end_ns = orr__min_ns(pipeline->end_ns, out->end_ns);
         pipeline->end_ns = orr__max_ns(pipeline->end_ns, pipeline->begin_ns);
     }
+}
+
+static uint32_t pipeline_of(const struct finder *f, const struct orr_events_op *op) {
+    return f->out->stages[device_of(f->events, op)].pipeline;
+}
+
+static bool work_before(const void *context, uint32_t a, uint32_t b) {
+    const struct finder *f = context;
+    const struct orr_events_op *x = &f->events->ops[a], *y = &f->events->ops[b];
+    uint32_t left = pipeline_of(f, x), right = pipeline_of(f, y);
+    return left != right ? left < right : x->start_ns < y->start_ns;
+}
+
+/* Room for the unions: at most as many stretches as there are ops. */
+static enum orr_status reserve_busy(const struct finder *f, const struct orr_memory *memory,
+                                    const uint32_t *order, size_t count) {
+    enum orr_status status = ORR_OK;
+    for (size_t begin = 0, end; begin < count && status == ORR_OK; begin = end) {
+        uint32_t pipeline = pipeline_of(f, &f->events->ops[order[begin]]);
+        for (end = begin; end < count && pipeline_of(f, &f->events->ops[order[end]]) == pipeline;
+             end++) {
+        }
+        status = orr__intervals_reserve(memory, &f->out->items[pipeline].busy, end - begin);
+    }
+    return status;
+}
+
+/* When any stage computes. Devices are listed one after the other, each of them in order: as many
+ * runs to merge as there are devices. */
+static enum orr_status find_busy(const struct finder *f, const struct orr_memory *memory) {
+    const struct orr_events *events = f->events;
+    size_t count = 0;
+    if (f->out->count == 0) {
+        return ORR_OK;
+    }
+    uint32_t *order = orr_memory_resize(memory, NULL, (events->op_count + 1) * sizeof *order);
+    if (!order) {
+        return ORR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < events->op_count; i++) {
+        if (is_stage_work(f, &events->ops[events->device_order[i]])) {
+            order[count++] = events->device_order[i];
+        }
+    }
+    enum orr_status status = orr__sort_indices(memory, order, count, work_before, f);
+    if (status == ORR_OK) {
+        status = reserve_busy(f, memory, order, count);
+    }
+    for (size_t i = 0; i < count && status == ORR_OK; i++) {
+        const struct orr_events_op *op = &events->ops[order[i]];
+        orr__intervals_add(&f->out->items[pipeline_of(f, op)].busy, op->start_ns, op->end_ns);
+    }
+    orr_memory_free(memory, order);
+    return status;
 }
 
 static enum orr_status find(struct finder *f, const struct orr_memory *memory) {
@@ -181,6 +241,7 @@ static enum orr_status find(struct finder *f, const struct orr_memory *memory) {
     enum orr_status status = number_pipelines(f, memory);
     if (status == ORR_OK) {
         find_spans(f);
+        status = find_busy(f, memory);
     }
     return status;
 }
@@ -213,6 +274,9 @@ enum orr_status orr_pipelines_find(const struct orr_events *events, int64_t begi
 }
 
 void orr_pipelines_free(const struct orr_memory *memory, struct orr_pipelines *p) {
+    for (size_t i = 0; i < p->count && p->items; i++) {
+        orr__intervals_free(memory, &p->items[i].busy);
+    }
     orr_memory_free(memory, p->stages);
     orr_memory_free(memory, p->items);
     orr_memory_free(memory, p->directed);
@@ -222,20 +286,25 @@ void orr_pipelines_free(const struct orr_memory *memory, struct orr_pipelines *p
 /* ------------------------------------------------------------------------------------------------
  * Bubbles */
 
+/* Adds to one of the stage's parts what of the stretch lies in the window. */
+static void add_part(struct orr_pipelines *p, const struct orr_stage *stage, int64_t *part,
+                     int64_t begin_ns, int64_t end_ns) {
+    int64_t from = orr__max_ns(begin_ns, p->begin_ns), to = orr__min_ns(end_ns, p->end_ns);
+    if (from < to) {
+        struct orr_pipeline *pipeline = &p->items[stage->pipeline];
+        *part = orr__add_ns(*part, to - from);
+        pipeline->bubble_ns = orr__add_ns(pipeline->bubble_ns, to - from);
+    }
+}
+
 /* What is added has no compute op inside, so it lies before, between or behind those of the
  * stage. */
 static void add_bubble(struct orr_pipelines *p, struct orr_stage *stage, int64_t begin_ns,
                        int64_t end_ns) {
-    int64_t from = orr__max_ns(begin_ns, p->begin_ns), to = orr__min_ns(end_ns, p->end_ns);
-    if (from >= to) {
-        return;
-    }
     int64_t *part = end_ns <= stage->first_ns    ? &stage->warm_up_ns
                     : begin_ns >= stage->last_ns ? &stage->drain_ns
                                                  : &stage->steady_ns;
-    *part = orr__add_ns(*part, to - from);
-    struct orr_pipeline *pipeline = &p->items[stage->pipeline];
-    pipeline->bubble_ns = orr__add_ns(pipeline->bubble_ns, to - from);
+    add_part(p, stage, part, begin_ns, end_ns);
 }
 
 void orr_pipelines_add_gap(struct orr_pipelines *p, const struct orr_events *events,
@@ -246,6 +315,20 @@ void orr_pipelines_add_gap(struct orr_pipelines *p, const struct orr_events *eve
     }
     int64_t begin_ns = gap->begin_ns + gap->host_ns;
     add_bubble(p, stage, begin_ns, begin_ns + gap->classes[ORR_CLASS_DEP_WAIT]);
+}
+
+void orr_pipelines_add_host_sync(struct orr_pipelines *p, uint32_t device, int64_t begin_ns,
+                                 int64_t end_ns) {
+    struct orr_stage *stage = &p->stages[device];
+    if (stage->pipeline == ORR_EVENTS_NONE) {
+        return;
+    }
+    const struct orr_intervals *busy = &p->items[stage->pipeline].busy;
+    for (size_t i = orr__intervals_find(busy, begin_ns);
+         i < busy->count && busy->items[i].begin_ns < end_ns; i++) {
+        add_part(p, stage, &stage->drain_ns, orr__max_ns(begin_ns, busy->items[i].begin_ns),
+                 orr__min_ns(end_ns, busy->items[i].end_ns));
+    }
 }
 
 struct waits {

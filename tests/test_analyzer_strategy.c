@@ -276,10 +276,13 @@ static int64_t play(struct fixture *f, const struct schedule *s) {
             uint32_t *done = made[d];
             bool goes_forward = done[0] < s->microbatches && done[0] - done[1] < ahead;
             uint32_t m = goes_forward ? done[0] : done[1];
+            if (m == s->microbatches) {
+                continue;
+            }
             uint64_t needs = goes_forward ? (d > 0 ? forward[d - 1][m] : 0)
                                           : (d + 1 < s->stages ? backward[d + 1][m] : 0);
             bool first = goes_forward ? d == 0 : d + 1 == s->stages;
-            if (m == s->microbatches || (needs == 0 && !first)) {
+            if (needs == 0 && !first) {
                 continue;
             }
             int64_t begin = needs && end[needs] > free_at[d] ? end[needs] : free_at[d];
@@ -403,6 +406,29 @@ static void what_the_host_does_too_late_is_no_bubble(void **state) {
     finish(&f, &a);
 }
 
+/* Two steps, after each of which the host waits for the last stage. */
+static void a_stage_that_is_done_while_the_host_waits_for_another_drains(void **state) {
+    (void)state;
+    struct fixture f;
+    start_devices(&f, 2);
+    for (int64_t step = 0; step < 2; step++) {
+        int64_t at = 1000 * step;
+        uint64_t first = command(&f, ORR_COMMAND_KERNEL, 0, "k", at, at, at, at + 100);
+        uint64_t second = command(&f, ORR_COMMAND_KERNEL, 2, "k", at, at, at + 100, at + 300);
+        fixture_edge(&f, first, second, ORR_EDGE_EVENT);
+        fixture_sync(&f, 0, ORR_SYNC_DEVICE, at, at + 1000, second)->target = "device 1";
+    }
+    struct orr_analysis *a = analyze(&f);
+    /* Device 0 is idle from 100 to 1000; until 300 because device 1 still computes. */
+    assert_int_equal(a->devices[0].classes[ORR_CLASS_HOST_SYNC], 900);
+    assert_int_equal(a->pipelines.stages[0].drain_ns, 200 + 200);
+    assert_int_equal(a->pipelines.stages[0].steady_ns, 0);
+    assert_int_equal(a->pipelines.stages[1].warm_up_ns, 100);
+    assert_int_equal(a->pipelines.stages[1].steady_ns, 100);
+    assert_int_equal(a->pipelines.stages[1].drain_ns, 0);
+    finish(&f, &a);
+}
+
 static void pipelines_beside_each_other_have_spans_of_their_own(void **state) {
     (void)state;
     struct fixture f;
@@ -501,6 +527,7 @@ int main(void) {
         cmocka_unit_test(a_receive_that_waits_for_its_sender_is_bubble_and_the_transfer_is_not),
         cmocka_unit_test(a_ring_or_a_collective_makes_no_pipeline),
         cmocka_unit_test(what_the_host_does_too_late_is_no_bubble),
+        cmocka_unit_test(a_stage_that_is_done_while_the_host_waits_for_another_drains),
         cmocka_unit_test(pipelines_beside_each_other_have_spans_of_their_own),
         cmocka_unit_test(the_reports_say_axis_and_bubble),
         cmocka_unit_test(many_devices_share_rows_with_those_alike),
