@@ -198,7 +198,7 @@ class Plan:
 
     def context_parallel(self):
         """Heads against tokens (Jacobs et al. 2023): queries, keys, values and results, forward and
-        back; a rank's part of one sequence each."""
+        back; a rank's part of one sequence each. Or a ring."""
         if self.cp == 1:
             return
         m = self.model
@@ -207,6 +207,11 @@ class Plan:
         count = m.layers * self.microbatches * self.groups("cp")
         if self.context == "all_to_all":
             self.add("cp", "all_to_all", (again + 1) * count * token * 2 * (m.heads + m.kv_heads))
+            return
+        # keys and values go around but for the last step (Liu et al. 2023), in backward again, with
+        # their gradients, which go all the way home
+        steps = (again + 1) * (self.cp - 1) + self.cp
+        self.add("cp", "send_receive", steps * count * token * 2 * m.kv_heads)
 
     def expert_parallel(self):
         """Slots of all experts there and back (Lepikhin et al. 2020), and their gradients. Without a

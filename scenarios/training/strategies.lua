@@ -14,7 +14,7 @@ local trainer = require "trainer"
 
 local p = orrery.args{ model = "tiny", dp = 1, ep = 1, cp = 1, tp = 1, pp = 1, sequence = true,
                        context = "ring", zero = 0, recompute = "none", schedule = "1f1b",
-                       chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 1e-3, clip = 0.0,
+                       chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 3e-4, clip = 0.0,
                        tolerance = 1e-5 }
 
 local config = configurations.get(p.model)
