@@ -18,6 +18,8 @@
 --
 -- Shoeybi et al. 2019 (Megatron-LM); with `sequence` Korthikanti et al. 2022.
 
+local ring_attention = require "ring_attention"
+
 local nn = {}
 
 local Parameter = {}
@@ -343,7 +345,7 @@ function Attention:core(q, k, v, call)
     if plan.context == "all_to_all" then
         return exchange_heads(self, q, k, v, recomputed)
     end
-    return require("ring_attention")(q, k, v, { axis = "cp", causal = true })
+    return ring_attention(q, k, v, { axis = "cp", causal = true })
 end
 
 -- x as plan:activation says -> the same, through plan:leave

@@ -172,7 +172,7 @@ local function add(self, block, grads, last)
             grads[i] = wide(grads[i], self.grad_dtype)
         end
         if state.grad then
-            grads[i] = accumulate(state.grad, grads[i])
+            grads[i] = orrery.accumulate(state.grad, grads[i])
             state.grad = nil
         end
     end

@@ -10,6 +10,7 @@
 -- `call` has tokens and targets ([batch, tokens], i64), total (tokens in the whole batch: what the
 -- loss divides by), first (the microbatch's first sequence in the whole batch), seed (of dropout).
 
+local losses = require "losses"
 local nn = require "nn"
 
 local transformer = {}
@@ -141,11 +142,7 @@ end
 -- The rank's part of the mean loss: P(sum) over the data ranks.
 function Head:forward(x, call)
     local logits = nn.project(self.plan, self.norm:forward(x), { self.output })
-    local options = { total = call.total }
-    if self.plan.tp == 1 then
-        return logits:cross_entropy(call.targets, options)
-    end
-    return require("losses").cross_entropy(logits, call.targets, options)
+    return losses.cross_entropy(logits, call.targets, { total = call.total })
 end
 
 -- The blocks of layers `first` to `last` (from 0) on a mesh of the plan; with the first layer comes

@@ -12,6 +12,13 @@
 -- devices: sim:h100*8
 -- runner: per-device
 -- test:
+-- test: tp=2 sequence=false
+-- test: tp=4 sequence=false recompute=selective
+-- test: tp=4
+-- test: tp=8 recompute=selective
+-- test: tp=2 recompute=full
+-- test: tp=2 recompute=full sequence=false
+-- test: tokens=2048 hidden=12288 heads=96 batch=1 tp=8 --timing-only
 
 local parallel = require "parallel"
 local stage = require "stage"

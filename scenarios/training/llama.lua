@@ -10,8 +10,9 @@
 --
 -- devices: sim:dgx-h100
 -- runner: per-device
--- test: dp=2 zero=1
--- test: model=tiny_moe dp=2 ep=2 microbatches=2
+-- test: dp=2 tp=2 pp=2 zero=1
+-- test: model=tiny_moe dp=2 ep=2 tp=2 microbatches=2
+-- test: model=8b tp=8 recompute=full steps=1 --timing-only
 
 local configurations = require "configurations"
 local parallel = require "parallel"
