@@ -16,11 +16,11 @@ Store.__index = Store
 
 local sharded_optimizer = {}
 
-local function accumulate(a, b)
-    local sum = a + b
-    a:free()
-    b:free()
-    return sum
+-- sum + part, in place of the sum; takes both.
+local function accumulate(sum, part)
+    local total = orrery.accumulate(sum, part)
+    part:free()
+    return total
 end
 
 local ADAM = { "lr", "beta1", "beta2", "eps", "weight_decay" }
@@ -172,7 +172,7 @@ local function add(self, block, grads, last)
             grads[i] = wide(grads[i], self.grad_dtype)
         end
         if state.grad then
-            grads[i] = orrery.accumulate(state.grad, grads[i])
+            grads[i] = accumulate(state.grad, grads[i])
             state.grad = nil
         end
     end
