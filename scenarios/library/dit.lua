@@ -15,7 +15,8 @@
 --
 --     [1, tokens S, 3, heads, head]  ->  [1, tokens, 3, heads S, head]  ->  attention
 --
--- What differs from FLUX: positions are counted along the sequence instead of along three axes, and
+-- What differs from FLUX: positions are counted along the sequence instead of along three axes,
+-- guidance is a second evaluation instead of a number that is embedded, gelu is the erf form, and
 -- the decoder has no attention in its middle.
 
 local dit = {}
