@@ -140,7 +140,7 @@ static enum orr_status number_pipelines(struct finder *f, const struct orr_memor
     }
     for (uint32_t d = 0; d < out->device_count; d++) {
         if (out->stages[d].pipeline != ORR_EVENTS_NONE) {
-            out->items[out->stages[d].pipeline].stages++;
+            out->items[out->stages[d].pipeline].devices++;
         }
     }
     return ORR_OK;

@@ -46,7 +46,7 @@ struct orr_stage {
 };
 
 struct orr_pipeline {
-    uint32_t stages;           /* devices */
+    uint32_t devices;          /* that are stages */
     int64_t begin_ns, end_ns;  /* span */
     int64_t bubble_ns;         /* of all stages */
     struct orr_intervals busy; /* computation in stage streams, of any stage; owned */

@@ -144,11 +144,11 @@ void orr__json_pipelines(struct json *j, const struct orr_analysis *a) {
         int64_t span = pipeline->end_ns - pipeline->begin_ns;
         line(j);
         put_open(j, NULL, "{");
-        put_count(j, "stages", pipeline->stages);
+        put_count(j, "devices", pipeline->devices);
         put_int(j, "begin_ns", pipeline->begin_ns);
         put_int(j, "end_ns", pipeline->end_ns);
         put_int(j, "bubble_ns", pipeline->bubble_ns);
-        put_ratio(j, "share", (orr_u128)pipeline->bubble_ns, (orr_u128)span * pipeline->stages, 9);
+        put_ratio(j, "share", (orr_u128)pipeline->bubble_ns, (orr_u128)span * pipeline->devices, 9);
         put_close(j, "}");
     }
     put_close(j, "]");

@@ -1,5 +1,8 @@
 #include "analyzer/report_strategy.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "analyzer/device_groups.h"
 #include "analyzer/table.h"
 #include "analyzer/times.h"
@@ -57,51 +60,43 @@ static int64_t span_of(const struct orr_analysis *a, const struct orr_stage *sta
     return pipeline->end_ns - pipeline->begin_ns;
 }
 
-static int compare_times(const int64_t *x, const int64_t *y, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (x[i] != y[i]) {
-            return x[i] < y[i] ? -1 : 1;
-        }
-    }
-    return 0;
-}
+/* What a row says but for its devices. Stages whose rows read the same are one row, in whatever
+ * pipeline they are: their figures may differ in what is rounded away. */
+enum { STAGE_TEXT_MAX = 256 };
 
-/* Stages that say the same, in whatever pipeline; devices that are none come last. */
-static int compare_stages(const void *context, uint32_t a, uint32_t b) {
-    const struct orr_analysis *analysis = context;
-    const struct orr_stage *x = &analysis->pipelines.stages[a];
-    const struct orr_stage *y = &analysis->pipelines.stages[b];
-    bool none_x = x->pipeline == ORR_EVENTS_NONE, none_y = y->pipeline == ORR_EVENTS_NONE;
-    if (none_x || none_y) {
-        return (int)none_x - (int)none_y;
-    }
-    const int64_t left[] = {span_of(analysis, x), x->warm_up_ns, x->steady_ns, x->drain_ns};
-    const int64_t right[] = {span_of(analysis, y), y->warm_up_ns, y->steady_ns, y->drain_ns};
-    return compare_times(left, right, sizeof left / sizeof *left);
-}
+struct stage_rows {
+    const struct orr_analysis *a;
+    char (*texts)[STAGE_TEXT_MAX]; /* by device; "" for what is no stage */
+    uint32_t *ids;                 /* numbers of devices */
+};
 
-static void add_stage_row(struct orr_table *table, const struct orr_analysis *a,
-                          const struct orr_stage *stage, const char *devices) {
+static void print_stage(const struct orr_analysis *a, const struct orr_stage *stage, char *row) {
     int64_t span = span_of(a, stage), bubble = orr_stage_bubble(stage);
     char time[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX], warm_up[ORR_NUMBER_TEXT_MAX];
     char steady[ORR_NUMBER_TEXT_MAX], drain[ORR_NUMBER_TEXT_MAX], whole[ORR_NUMBER_TEXT_MAX];
-    orr__table_row(table, "%s|%s|%s|%s|%s|%s|%s", devices, orr__time_text(span, whole),
-                   orr__time_text(bubble, time), orr__percent_text(bubble, span, share),
-                   orr__time_text(stage->warm_up_ns, warm_up),
-                   orr__time_text(stage->steady_ns, steady),
-                   orr__time_text(stage->drain_ns, drain));
+    snprintf(row, STAGE_TEXT_MAX, "%.40s|%.40s|%.40s|%.40s|%.40s|%.40s",
+             orr__time_text(span, whole), orr__time_text(bubble, time),
+             orr__percent_text(bubble, span, share), orr__time_text(stage->warm_up_ns, warm_up),
+             orr__time_text(stage->steady_ns, steady), orr__time_text(stage->drain_ns, drain));
 }
 
-static void add_stages(const struct orr_analysis *a, struct orr_text *text,
-                       const struct orr_device_groups *groups, const uint32_t *ids) {
+static int compare_stages(const void *context, uint32_t a, uint32_t b) {
+    const struct stage_rows *rows = context;
+    return strcmp(rows->texts[a], rows->texts[b]);
+}
+
+static void add_stages(const struct stage_rows *stages, struct orr_text *text,
+                       const struct orr_device_groups *groups) {
     struct orr_table table;
     size_t rows = 0;
-    orr__table_begin(&table, a->memory, ">device|>span|>bubble|>share|>warm-up|>steady|>drain");
+    orr__table_begin(&table, stages->a->memory,
+                     ">device|>span|>bubble|>share|>warm-up|>steady|>drain");
     for (size_t g = 0; g < groups->count; g++) {
-        const struct orr_stage *stage = &a->pipelines.stages[groups->members[groups->first[g]]];
+        const char *row = stages->texts[groups->members[groups->first[g]]];
         char devices[ORR_DEVICE_GROUP_TEXT_MAX];
-        if (stage->pipeline != ORR_EVENTS_NONE && ++rows <= STAGE_ROWS) {
-            add_stage_row(&table, a, stage, orr__device_group_text(groups, g, ids, devices));
+        if (row[0] != '\0' && ++rows <= STAGE_ROWS) {
+            orr__table_row(&table, "%s|%s", orr__device_group_text(groups, g, stages->ids, devices),
+                           row);
         }
     }
     orr__table_end(&table, text);
@@ -112,20 +107,31 @@ static void add_stages(const struct orr_analysis *a, struct orr_text *text,
 static void add_all_pipelines(const struct orr_analysis *a, struct orr_text *text) {
     int64_t bubble = 0, whole = 0;
     char time[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX], all[ORR_NUMBER_TEXT_MAX];
-    uint64_t stages = 0;
+    uint64_t devices = 0;
     for (size_t i = 0; i < a->pipelines.count; i++) {
         const struct orr_pipeline *pipeline = &a->pipelines.items[i];
         bubble = orr__add_ns(bubble, pipeline->bubble_ns);
-        stages += pipeline->stages;
-        for (uint32_t s = 0; s < pipeline->stages; s++) {
+        devices += pipeline->devices;
+        for (uint32_t d = 0; d < pipeline->devices; d++) {
             whole = orr__add_ns(whole, pipeline->end_ns - pipeline->begin_ns);
         }
     }
     orr__text_add(text,
-                  "  %zu pipeline%s of %llu stages in all: bubble %s of %s (stages x span) = %s\n",
+                  "  %zu pipeline%s of %llu devices in all: bubble %s of %s (devices x span) = "
+                  "%s\n",
                   a->pipelines.count, a->pipelines.count == 1 ? "" : "s",
-                  (unsigned long long)stages, orr__time_text(bubble, time),
+                  (unsigned long long)devices, orr__time_text(bubble, time),
                   orr__time_text(whole, all), orr__percent_text(bubble, whole, share));
+}
+
+static void print_stages(const struct stage_rows *rows) {
+    for (size_t d = 0; d < rows->a->pipelines.device_count; d++) {
+        const struct orr_stage *stage = &rows->a->pipelines.stages[d];
+        rows->ids[d] = rows->a->events.devices[d].id;
+        if (stage->pipeline != ORR_EVENTS_NONE) {
+            print_stage(rows->a, stage, rows->texts[d]);
+        }
+    }
 }
 
 void orr__report_pipelines(const struct orr_analysis *a, struct orr_text *text) {
@@ -133,19 +139,23 @@ void orr__report_pipelines(const struct orr_analysis *a, struct orr_text *text) 
         return;
     }
     size_t devices = a->pipelines.device_count;
-    uint32_t *ids = orr_memory_alloc(a->memory, devices * sizeof *ids);
+    struct stage_rows rows = {.a = a,
+                              .texts = orr_memory_alloc(a->memory, devices * sizeof *rows.texts),
+                              .ids = orr_memory_alloc(a->memory, devices * sizeof *rows.ids)};
     struct orr_device_groups groups = {0};
-    for (size_t d = 0; ids && d < devices; d++) {
-        ids[d] = a->events.devices[d].id;
+    bool all = rows.texts && rows.ids;
+    if (all) {
+        print_stages(&rows);
+        all = orr__device_groups_make(a->memory, devices, compare_stages, &rows, &groups) == ORR_OK;
     }
-    if (ids && orr__device_groups_make(a->memory, devices, compare_stages, a, &groups) == ORR_OK) {
+    if (all) {
         orr__text_add(text, "\npipeline bubbles (what stages idle because they wait for another "
                             "one; span: first to last computation of the pipeline)\n");
-        add_stages(a, text, &groups, ids);
+        add_stages(&rows, text, &groups);
         add_all_pipelines(a, text);
-    } else {
-        text->failed = true;
     }
+    text->failed = text->failed || !all;
     orr__device_groups_free(a->memory, &groups);
-    orr_memory_free(a->memory, ids);
+    orr_memory_free(a->memory, rows.texts);
+    orr_memory_free(a->memory, rows.ids);
 }

@@ -306,7 +306,7 @@ static void check_bubble(const struct schedule *s) {
     assert_int_equal(step, (s->microbatches + s->stages - 1) * (s->forward + s->backward));
     struct orr_analysis *a = analyze(&f);
     assert_int_equal(a->pipelines.count, 1);
-    assert_int_equal(a->pipelines.items[0].stages, s->stages);
+    assert_int_equal(a->pipelines.items[0].devices, s->stages);
     assert_int_equal(a->pipelines.items[0].end_ns - a->pipelines.items[0].begin_ns, step);
     assert_int_equal(a->pipelines.items[0].bubble_ns, s->stages * (step - work));
     for (uint32_t d = 0; d < s->stages; d++) {
@@ -475,13 +475,13 @@ static void the_reports_say_axis_and_bubble(void **state) {
                "0 ns\n");
     check_says(text, "       0  180 ns   50 ns  27.78 %     0 ns    0 ns  50 ns\n"
                      "       1  180 ns   60 ns  33.33 %    60 ns    0 ns   0 ns\n"
-                     "  1 pipeline of 2 stages in all: bubble 110 ns of 360 ns");
+                     "  1 pipeline of 2 devices in all: bubble 110 ns of 360 ns");
     orr_memory_free(a->memory, text);
     assert_int_equal(orr_report_json(a, &text, &length), ORR_OK);
     check_says(text, "\"communication\": [\n {\"axis\": \"pp\", \"kind\": \"send_receive\", "
                      "\"count\": 1, \"bytes\": 8, \"ops\": 2, \"time_ns\": 120, \"exposed_ns\": "
                      "120, \"overlapped_ns\": 0, \"waiting_ns\": 60}]");
-    check_says(text, "\"pipelines\": [\n {\"stages\": 2, \"begin_ns\": 0, \"end_ns\": 180, "
+    check_says(text, "\"pipelines\": [\n {\"devices\": 2, \"begin_ns\": 0, \"end_ns\": 180, "
                      "\"bubble_ns\": 110, \"share\": 0.305555556}]");
     check_says(text, "\"bubble\": {\"pipeline\": 0, \"bubble_ns\": 60, \"share\": 0.333333333, "
                      "\"warm_up_ns\": 60, \"steady_ns\": 0, \"drain_ns\": 0}");
