@@ -80,6 +80,10 @@ static const struct example {
      {{0}},
      "[S(1), S(0)]"},
     {"topk", {{F64(4, 2, 6), "S(0)", "S(1)", "[S(0), S(1)]"}}, {{"k", 3, 0, {0}}}, "[S(0), S(1)]"},
+    {"cross_entropy", /* one row: another rank has none */
+     {{F64(1, 5), "S(0)", "R", "[S(0), R]"}, {I64(1), "S(0)", "R", NULL}},
+     {{0}},
+     "[P(sum), R]"},
     {"moe_dispatch",
      {{F64(4, 6, 4), "S(0)", "S(1)", "[S(0), S(1)]"},
       {I64(4, 6, 2), "S(0)", "S(1)", NULL},
@@ -217,10 +221,39 @@ static void gradients_over_a_mesh_are_those_of_one_device(void **state) {
     }
 }
 
+/* A rank's share of a loss may have no rows at all. */
+static void a_loss_of_no_rows_has_a_gradient(void **state) {
+    (void)state;
+    struct fixture f;
+    struct orr_gradient_tape *tape;
+    struct orr_tensor *dx;
+    struct op call = op_of("cross_entropy");
+    double loss;
+    fixture_open(&f, orr_sim_open, 1);
+    at(&call, "total")->integer = 4;
+    struct orr_tensor *inputs[2] = {upload(&f, ORR_DTYPE_F64, dims(2, 0, 5, 0, 0), &loss, NULL),
+                                    upload(&f, ORR_DTYPE_I64, dims(1, 0, 0, 0, 0), &loss, NULL)};
+    must(&f, orr_gradient_tape_begin(f.runtime, &tape));
+    must(&f, orr_gradient_tape_watch(tape, inputs[0]));
+    struct orr_tensor *y = run(&f, &call, inputs, 2);
+    download(&f, y, &loss);
+    assert_true(loss == 0);
+    must(&f, orr_gradient(tape, y, inputs, 1, &dx));
+    struct orr_shape shape = tensor_shape(dx);
+    assert_true(shape.rank == 2 && shape.dims[0] == 0 && shape.dims[1] == 5);
+    orr_gradient_tape_destroy(&tape);
+    orr_tensor_destroy(&dx);
+    orr_tensor_destroy(&y);
+    orr_tensor_destroy(&inputs[0]);
+    orr_tensor_destroy(&inputs[1]);
+    fixture_close(&f);
+}
+
 int main(void) {
     orr_gemm_single_thread();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_over_a_mesh_are_those_of_one_device),
+        cmocka_unit_test(a_loss_of_no_rows_has_a_gradient),
     };
     return cmocka_run_group_tests_name("model gradients", tests, NULL, NULL);
 }

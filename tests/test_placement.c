@@ -427,6 +427,10 @@ static void placements_that_are_legal_are_accepted(void **state) {
         {{"rope", {F32(3, 2, 6, 4)}, {{0}}}, {2}},
         {{"embedding", {I64(1, 4), F32(2, 3, 6)}, {{0}}}, {0, 1}},
         {{"max", {F32(2, 4, 6)}, {{0}}}, {2}},
+        {{"max", {F32(2, 1, 6)}, {INT("dim", 0)}}, {1}}, /* the second piece is empty */
+        {{"max", {I64(2, 1, 6)}, {INT("dim", 0)}}, {1}},
+        {{"max", {F32(2, 4, 1)}, {INT("dim", 1)}}, {2}},
+        {{"mean", {F32(2, 1, 6)}, {INT("dim", 0)}}, {1}},
         {{"max", {F32(2, 4, 6)}, {INT("dim", 1)}}, {2}},
         {{"softmax", {F32(3, 2, 4, 6)}, {INT("causal", 1)}}, {2}},
         {{"gather_last", {F32(2, 4, 6), I64(2, 4, 3)}, {{0}}}, {2, 0}},

@@ -6,7 +6,8 @@
  * largest).
  *
  * mean divides by its attribute `total` if that is not 0: a piece of a larger tensor gives its part
- * of the whole's mean, and the parts add up to it.
+ * of the whole's mean, and the parts add up to it. An empty piece gives 0, and for max, which knows
+ * by `whole` that it is one, the lowest value there is.
  *
  * Cost: one FLOP for each element of x (an addition or a comparison); mean's division, once for
  * each result, is left out. Bytes: x once, the result once. */
@@ -17,7 +18,7 @@
 #include "runtime/operators/operators_internal.h"
 #include "runtime/operators/rows_internal.h"
 
-enum { REDUCE_DIM, REDUCE_KEEPDIM, MEAN_TOTAL };
+enum { REDUCE_DIM, REDUCE_KEEPDIM, MEAN_TOTAL, MAX_WHOLE = MEAN_TOTAL };
 enum { PIECE = 512 }; /* elements converted at a time */
 
 enum reduce_kind { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_ARGMAX };
@@ -68,7 +69,10 @@ static enum orr_status infer_reduce(const struct orr_operator *op, enum reduce_k
             return status;
     }
     struct orr_shape shape = result_shape(x, dim, attributes->values[REDUCE_KEEPDIM].integer != 0);
-    if (kind != REDUCE_SUM && view_of(x, dim).n == 0 && orr_shape_count(&shape) > 0)
+    bool may_be_empty = kind == REDUCE_SUM ||
+                        (kind == REDUCE_MEAN && attributes->values[MEAN_TOTAL].integer != 0) ||
+                        (kind == REDUCE_MAX && attributes->values[MAX_WHOLE].shape.rank != 0);
+    if (!may_be_empty && view_of(x, dim).n == 0 && orr_shape_count(&shape) > 0)
         return orr__refuse(op, inputs, input_count, error, "there are no elements to reduce");
     if (kind == REDUCE_MEAN && attributes->values[MEAN_TOTAL].integer < 0)
         return orr__refuse(op, inputs, input_count, error,
@@ -240,12 +244,29 @@ static void reduce_row(enum reduce_kind kind, const struct orr_tensor_view *x,
     put(&total, kind, real, outer, 1, output);
 }
 
+/* The maximum of nothing: an empty piece takes no part in that of all. */
+static void fill_lowest(const struct orr_tensor_view *output) {
+    int64_t count = orr_shape_count(&output->shape);
+    for (int64_t i = 0; i < count; i++) {
+        if (output->dtype == ORR_DTYPE_I64)
+            ((int64_t *)output->data)[i] = INT64_MIN;
+        else if (output->dtype == ORR_DTYPE_I32)
+            ((int32_t *)output->data)[i] = INT32_MIN;
+        else
+            orr_dtype_store(output->dtype, output->data, (size_t)i, -(double)INFINITY);
+    }
+}
+
 static enum orr_status compute_reduce(enum reduce_kind kind, const struct orr_tensor_view *x,
                                       const struct orr_attributes *attributes,
                                       const struct orr_tensor_view *output) {
     struct view3 view = view_of(&x->shape, attributes->values[REDUCE_DIM].integer);
     if (orr_shape_count(&output->shape) == 0)
         return ORR_OK;
+    if (kind == REDUCE_MAX && view.n == 0) {
+        fill_lowest(output);
+        return ORR_OK;
+    }
     if (kind == REDUCE_MEAN) {
         int64_t total = attributes->values[MEAN_TOTAL].integer;
         view.divisor = (double)(total ? total : view.n);
@@ -274,6 +295,13 @@ static const struct orr_attribute_spec mean_attributes[] = {
     [REDUCE_DIM] = {.name = "dim", .kind = ORR_ATTRIBUTE_INT, .integer = ORR_DIM_ALL},
     [REDUCE_KEEPDIM] = {.name = "keepdim", .kind = ORR_ATTRIBUTE_BOOL},
     [MEAN_TOTAL] = {.name = "total", .kind = ORR_ATTRIBUTE_INT},
+    {.name = NULL},
+};
+
+static const struct orr_attribute_spec max_attributes[] = {
+    [REDUCE_DIM] = {.name = "dim", .kind = ORR_ATTRIBUTE_INT, .integer = ORR_DIM_ALL},
+    [REDUCE_KEEPDIM] = {.name = "keepdim", .kind = ORR_ATTRIBUTE_BOOL},
+    [MAX_WHOLE] = {.name = "whole", .kind = ORR_ATTRIBUTE_SHAPE, .local = ORR_LOCAL_WHOLE, .of = 0},
     {.name = NULL},
 };
 
@@ -309,5 +337,5 @@ static const struct orr_attribute_spec mean_attributes[] = {
 
 REDUCE(sum, REDUCE_SUM, ORR__SUMMABLE, reduce_attributes)
 REDUCE(mean, REDUCE_MEAN, ORR__FLOATS, mean_attributes)
-REDUCE(max, REDUCE_MAX, ORR__NUMBERS, reduce_attributes)
+REDUCE(max, REDUCE_MAX, ORR__NUMBERS, max_attributes)
 REDUCE(argmax, REDUCE_ARGMAX, ORR__NUMBERS, reduce_attributes)
