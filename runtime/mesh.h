@@ -89,7 +89,7 @@ struct orr_communicator *orr_mesh_communicator(struct orr_mesh *mesh, uint32_t r
 /* A communicator of the devices of two meshes: those of the one by rank, then those that only the
  * other one has. Between slices of one mesh that differ along one axis it is named as that axis'
  * communicators are, "pp 0", "pp 1", in order of first use; between others after their devices,
- * "0-3 and 4-7" */
+ * "0-3 and 4-7". */
 struct orr__mesh_bridge {
     struct orr_mesh *other;
     struct orr_communicator *communicator; /* the runtime's */

@@ -53,13 +53,12 @@ enum orr_status orr_tensor_from_host(struct orr_runtime *runtime,
 
 /* The same tensor with any other placements, on its mesh or another one, by the cheapest sequence
  * of collectives on the communicate streams, where what arrived is unpacked, too, and other local
- * kernels on the compute streams:
- * runtime/redistribute.h says which, and shows the plan. Shards may be uneven or empty. Partial
- * results are the first rank's values and zeros for a sum, and the values everywhere for the other
- * reductions (so an average of n equal terms is rounded once more). Where every device of another
- * mesh has exactly its piece already, the result shares memory with the tensor; else it goes there
- * in sends. ORR_INVALID for a layout that does not fit. On failure nothing is left behind but
- * commands already enqueued, whose results are dropped. */
+ * kernels on the compute streams: runtime/redistribute.h says which, and shows the plan. Shards may
+ * be uneven or empty. Partial results are the first rank's values and zeros for a sum, and the
+ * values everywhere for the other reductions (so an average of n equal terms is rounded once more).
+ * Where every device of another mesh has exactly its piece already, the result shares memory with
+ * the tensor; else it goes there in sends. ORR_INVALID for a layout that does not fit. On failure
+ * nothing is left behind but commands already enqueued, whose results are dropped. */
 enum orr_status orr_tensor_redistribute(struct orr_tensor *tensor, const struct orr_layout *layout,
                                         struct orr_tensor **out_tensor) ORR_MUST_CHECK;
 
