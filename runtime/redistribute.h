@@ -24,10 +24,10 @@
  * the same partial placement, terms go as they are. Then every rank of the other mesh gets its
  * piece in parts from ranks that hold them: from its own device without a transfer, else from the
  * replica that sends least so far, first that at its own coordinates. All of these sends are one
- * group on the communicate streams, so nothing can wait in a circle; parts that do not lie one
- * behind the other are packed and unpacked by local kernels. Where all devices have exactly their
- * pieces already (a permutation of the axes, a slice of replicas) the memory is shared and nothing
- * is done.
+ * group, on communicate streams that the two meshes have for themselves, so nothing can wait in a
+ * circle; parts that do not lie one behind the other are packed by local kernels on the compute
+ * streams, and unpacked where they arrive. Where all devices have exactly their pieces already (a
+ * permutation of the axes, a slice of replicas) the memory is shared and nothing is done.
  *
  *     struct orr_redistribute_plan plan;
  *     char text[ORR_REDISTRIBUTE_TEXT_MAX];
