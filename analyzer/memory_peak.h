@@ -21,7 +21,7 @@
 #include "runtime/memory.h"
 #include "trace/timeline.h"
 
-enum { ORR_MEMORY_TOP = 3, ORR_MEMORY_LINES = 8 };
+enum { ORR_MEMORY_TOP = 8, ORR_MEMORY_LINES = 8 };
 
 struct orr_memory_top {
     const char *label;

@@ -177,6 +177,29 @@ static void add_lines(const struct memory_report *r) {
     orr__table_end(&table, r->text);
 }
 
+/* Where a library does the work many buffers come from one line: their labels, the operators that
+ * made them, tell more. */
+static void add_labels(const struct memory_report *r) {
+    orr__text_add(r->text, "  live at the peak, by label\n");
+    struct orr_table table;
+    orr__table_begin(&table, r->a->memory, ">device|label|>buffers|>bytes|>share");
+    for (size_t g = 0; g < r->groups.count && g < LINE_GROUPS; g++) {
+        const struct orr_memory_peak *peak = example(r, g);
+        char devices[ORR_DEVICE_GROUP_TEXT_MAX];
+        orr__device_group_text(&r->groups, g, r->ids, devices);
+        for (unsigned i = 0; i < peak->top_count && i < LINE_ROWS; i++) {
+            const struct orr_memory_top *top = &peak->top[i];
+            char label[ORR_TABLE_CELL_MAX + 1], bytes[ORR_NUMBER_TEXT_MAX];
+            char share[ORR_NUMBER_TEXT_MAX];
+            orr__table_row(&table, "%s|%s|%llu|%s|%s", devices,
+                           top->label[0] ? orr__table_clean(top->label, label) : "-",
+                           (unsigned long long)top->count, orr__amount_text(top->bytes, "B", bytes),
+                           share_text(top->bytes, peak->buffer_peak_bytes, share));
+        }
+    }
+    orr__table_end(&table, r->text);
+}
+
 static enum orr_status number_devices(struct memory_report *r, uint32_t **out_ids) {
     const struct orr_memory_peaks *peaks = &r->a->peaks;
     *out_ids = orr_memory_alloc(r->a->memory, peaks->count * sizeof **out_ids);
@@ -206,6 +229,7 @@ void orr__report_memory(const struct orr_analysis *analysis, struct orr_text *te
         add_peaks(&r);
         add_roles(&r);
         add_lines(&r);
+        add_labels(&r);
     } else {
         text->failed = true;
     }

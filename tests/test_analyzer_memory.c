@@ -231,6 +231,7 @@ static void the_text_folds_equal_devices_and_the_json_has_them_all(void **state)
     check_says(text, "\n 0-1 4.10 kB 1.00 MB 0.41 % 8.19 kB 4.10 kB 2 4.00 kB t\n");
     check_says(text, "\n 0-1 parameter 3.00 kB 75.00 % 3.00 kB\n");
     check_says(text, "\n 0-1 activation 1.00 kB 25.00 % 1.00 kB\n");
+    check_says(text, "\n 0-1 t 2 4.00 kB 100.00 %\n");
     check_says(text, "...away/in/a/folder/with/a/long/name/m.lua:12345 activation 1 1.00 kB");
     orr_memory_free(a->memory, text);
     assert_int_equal(orr_report_json(a, &text, &length), ORR_OK);
