@@ -35,6 +35,10 @@ static void join(const struct finder *f, uint32_t a, uint32_t b) {
     f->parent[x > y ? x : y] = x > y ? y : x;
 }
 
+static bool in_window(const struct orr_pipelines *p, const struct orr_events_op *op) {
+    return op->start_ns < p->end_ns && op->end_ns > p->begin_ns;
+}
+
 /* A send or receive: it reads or writes, but not both. */
 static bool is_one_way(const struct orr_events_op *op) {
     return (op->bytes_read == 0) != (op->bytes_written == 0);
@@ -67,7 +71,7 @@ static bool crosses(const struct orr_events *events, const struct orr_events_op 
 
 /* A compute op at an edge. */
 static void mark(struct finder *f, const struct orr_events_op *op) {
-    if (op->activity == ORR_ACTIVITY_COMPUTE) {
+    if (op->activity == ORR_ACTIVITY_COMPUTE && in_window(f->out, op)) {
         struct orr_stage *stage = &f->out->stages[device_of(f->events, op)];
         stage->first_ns = orr__min_ns(stage->first_ns, op->start_ns);
         f->stage_stream[op->stream] = 1;
@@ -106,6 +110,9 @@ static void add_work(struct finder *f, const struct orr_events_op *op) {
 static void find_edges(struct finder *f) {
     for (size_t i = 0; i < f->events->op_count; i++) {
         const struct orr_events_op *op = &f->events->ops[i];
+        if (!in_window(f->out, op)) {
+            continue;
+        }
         if (is_send(f->out, op)) {
             add_send(f, op);
         } else if (op->activity != ORR_ACTIVITY_COMM) {
@@ -148,7 +155,8 @@ static enum orr_status number_pipelines(struct finder *f, const struct orr_memor
 
 /* A compute op in a stage stream. */
 static bool is_stage_work(const struct finder *f, const struct orr_events_op *op) {
-    return op->activity == ORR_ACTIVITY_COMPUTE && f->stage_stream[op->stream];
+    return op->activity == ORR_ACTIVITY_COMPUTE && f->stage_stream[op->stream] &&
+           in_window(f->out, op);
 }
 
 static void find_spans(struct finder *f) {

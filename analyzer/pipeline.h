@@ -5,7 +5,7 @@
  *     stage 2   .  .  F0 B0 F1 B1 F2 B2 .  .  .
  *             begin                            end
  *
- * All of it follows from the trace alone:
+ * All of it follows from the trace alone, of ops that lie in the window at least in part:
  *
  *   edge       a compute or copy op whose latest awaited op ran on another device (an event);
  *              or a send to another device: a send_receive whose members each only read or only

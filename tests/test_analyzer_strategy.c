@@ -426,6 +426,16 @@ static void a_stage_that_is_done_while_the_host_waits_for_another_drains(void **
     assert_int_equal(a->pipelines.stages[1].warm_up_ns, 100);
     assert_int_equal(a->pipelines.stages[1].steady_ns, 100);
     assert_int_equal(a->pipelines.stages[1].drain_ns, 0);
+    orr_analysis_destroy(&a);
+    /* The second step alone. */
+    struct orr_analysis_options options = orr_analysis_options_default();
+    options.begin_ns = 1000;
+    a = analyze_with(&f, &options);
+    assert_int_equal(a->pipelines.items[0].begin_ns, 1000);
+    assert_int_equal(a->pipelines.items[0].end_ns, 1300);
+    assert_int_equal(a->pipelines.stages[0].drain_ns, 200);
+    assert_int_equal(a->pipelines.stages[1].warm_up_ns, 100);
+    assert_int_equal(a->pipelines.items[0].bubble_ns, 300);
     finish(&f, &a);
 }
 

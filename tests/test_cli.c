@@ -423,6 +423,19 @@ static void json_is_one_document_and_nothing_else(void **state) {
     expect_text(result.out, "good.db");
 }
 
+static void a_part_of_the_time_is_analyzed_by_itself(void **state) {
+    (void)state;
+    assert_int_equal(shell("orrery run good.lua -o good.db && "
+                           "orrery analyze good.db --begin 6000 --end=6400"),
+                     0);
+    expect_text(result.out, "window: 400 ns, from 6000 to 6400 ns");
+    shell("orrery analyze good.db --begin 6us");
+    expect_message(2, "--begin and --end take a number of ns (orrery analyze --help)");
+    shell("orrery analyze good.db --begin 7000 --end 6000");
+    assert_int_equal(result.exit, 3);
+    expect_text(result.err, "window from 7000 to 6000 ns");
+}
+
 static void a_trace_becomes_a_timeline_plain_or_compressed(void **state) {
     (void)state;
     assert_int_equal(shell("orrery run good.lua -o good.db && orrery export good.db -o good.json"),
@@ -552,6 +565,7 @@ int main(void) {
         cmocka_unit_test(explain_tells_what_each_command_waited_for),
         cmocka_unit_test(a_second_run_elsewhere_agrees_or_says_where_it_parts),
         cmocka_unit_test(json_is_one_document_and_nothing_else),
+        cmocka_unit_test(a_part_of_the_time_is_analyzed_by_itself),
         cmocka_unit_test(a_trace_becomes_a_timeline_plain_or_compressed),
         cmocka_unit_test(a_bad_trace_ends_with_3_and_one_line),
         cmocka_unit_test(devices_shows_every_figure_with_its_source),
