@@ -124,7 +124,7 @@ struct recipe {
     const char *op;
     int weight; /* how often, relative to others */
     bool (*draw)(struct draft *draft, struct step *step);
-    bool smooth; /* has a gradient that does not jump */
+    bool smooth; /* may be differentiated; a gradient that jumps does so where few numbers are */
 };
 const struct recipe *program_recipe(int index);
 int program_recipe_count(void);
