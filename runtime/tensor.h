@@ -104,8 +104,8 @@ enum orr_status orr_tensor_restore(struct orr_tensor *tensor,
 const struct orr_operand_info *orr_tensor_info(const struct orr_tensor *tensor);
 const struct orr_layout *orr_tensor_layout(const struct orr_tensor *tensor);
 
-/* Bytes of its pieces on a device of the runtime, or on all with ORR_TENSOR_ALL_DEVICES. */
 #define ORR_TENSOR_ALL_DEVICES UINT32_MAX
+/* Bytes of its pieces on a device of the runtime, or on all with ORR_TENSOR_ALL_DEVICES. */
 uint64_t orr_tensor_bytes(const struct orr_tensor *tensor, uint32_t device);
 
 /* Buffer of a rank's blob, borrowed; NULL inside a region before its end. */

@@ -141,21 +141,29 @@ function Linear:forward(x)
     return self.bias and y + self.bias.value or y
 end
 
--- Backward of products that read one gathered input: it is gathered again, while the gradient of
--- the input is computed; that is scattered while those of the weights are.
-local function project_backward(ctx, layers, grads)
-    local x, values = ctx.saved.x, ctx.saved
-    local full = x:redistribute{ tp = "R" }
+-- Gradient of the input of column-parallel products: each tp rank has a term; their sum is
+-- scattered.
+local function project_input(ctx, layers, grads)
     local dx = nil
     for i in ipairs(layers) do
-        local part = grads[i]:matmul(values["weight" .. i])
+        local part = grads[i]:matmul(ctx.saved["weight" .. i])
         dx = dx and dx + part or part
     end
-    local all = { dx:redistribute{ tp = "S(1)" } }
+    return dx:redistribute{ tp = "S(1)" }
+end
+
+-- Backward of products that read one gathered input: it is gathered again while the gradient of the
+-- input is computed; that is scattered while those of the weights are. A pipeline may ask for the
+-- two apart.
+local function project_backward(ctx, layers, grads)
+    local wanted, all = ctx.wanted, {}
+    local weights = wanted[2]
+    local full = weights and ctx.saved.x:redistribute{ tp = "R" }
+    all[1] = wanted[1] and project_input(ctx, layers, grads)
     for i, layer in ipairs(layers) do
-        all[#all + 1] = grads[i]:matmul_backward_weight(full)
+        all[#all + 1] = weights and grads[i]:matmul_backward_weight(full)
         if layer.bias then
-            all[#all + 1] = grads[i]:unbroadcast{ dims = {0, 1}, leading = 2 }
+            all[#all + 1] = weights and grads[i]:unbroadcast{ dims = {0, 1}, leading = 2 }
         end
     end
     return table.unpack(all)
@@ -181,6 +189,7 @@ function nn.project(plan, x, layers)
         operands[#operands + 1] = one.bias and one.bias.value or nil
     end
     return orrery.custom_gradient{
+        split = true,
         forward = function(ctx, input)
             ctx:save{ x = input }
             for i, one in ipairs(layers) do
