@@ -51,8 +51,8 @@ _Static_assert((int)ORR_BUSY_COMPUTE_BOUND == (int)ORR_PHASE_COMPUTE_BOUND &&
 static void on_idle(void *context, enum orr_class class_, int64_t begin_ns, int64_t end_ns) {
     struct collector *c = context;
     c->report->classes[class_] += clipped(c->report, begin_ns, end_ns);
-    if (class_ == ORR_CLASS_HOST_SYNC) {
-        orr_pipelines_add_host_sync(c->pipelines, c->report->device, begin_ns, end_ns);
+    if (class_ == ORR_CLASS_HOST_SYNC || class_ == ORR_CLASS_HOST_OTHER) {
+        orr_pipelines_add_host(c->pipelines, c->report->device, begin_ns, end_ns);
     }
     orr_phase_cells_add(&c->cells, orr_phase_of_class(class_), begin_ns, end_ns);
 }

@@ -200,7 +200,7 @@ static enum orr_status reserve_busy(const struct finder *f, const struct orr_mem
         for (end = begin; end < count && pipeline_of(f, &f->events->ops[order[end]]) == pipeline;
              end++) {
         }
-        status = orr__intervals_reserve(memory, &f->out->items[pipeline].busy, end - begin);
+        status = orr__intervals_reserve(memory, &f->out->items[pipeline].awaited, end - begin);
     }
     return status;
 }
@@ -228,9 +228,70 @@ static enum orr_status find_busy(const struct finder *f, const struct orr_memory
     }
     for (size_t i = 0; i < count && status == ORR_OK; i++) {
         const struct orr_events_op *op = &events->ops[order[i]];
-        orr__intervals_add(&f->out->items[pipeline_of(f, op)].busy, op->start_ns, op->end_ns);
+        orr__intervals_add(&f->out->items[pipeline_of(f, op)].awaited, op->start_ns, op->end_ns);
     }
     orr_memory_free(memory, order);
+    return status;
+}
+
+static bool call_before(const void *context, uint32_t a, uint32_t b) {
+    const struct orr_events *events = context;
+    return events->calls[a].begin_ns < events->calls[b].begin_ns;
+}
+
+/* When a host waits, any of them. */
+static enum orr_status find_host_waits(const struct orr_events *events,
+                                       const struct orr_memory *memory, struct orr_intervals *out) {
+    size_t count = 0;
+    for (size_t i = 0; i < events->call_count; i++) {
+        count += (events->calls[i].flags & ORR_CALL_WAITING) != 0;
+    }
+    uint32_t *order = orr_memory_alloc(memory, count * sizeof *order);
+    enum orr_status status = order ? orr__intervals_reserve(memory, out, count) : ORR_NO_MEMORY;
+    size_t listed = 0;
+    for (size_t i = 0; i < events->call_count && status == ORR_OK; i++) {
+        if (events->calls[i].flags & ORR_CALL_WAITING) {
+            order[listed++] = (uint32_t)i;
+        }
+    }
+    if (status == ORR_OK) {
+        status = orr__sort_indices(memory, order, listed, call_before, events);
+    }
+    for (size_t i = 0; i < listed && status == ORR_OK; i++) {
+        const struct orr_events_call *call = &events->calls[order[i]];
+        orr__intervals_add(out, call->begin_ns, call->end_ns);
+    }
+    orr_memory_free(memory, order);
+    return status;
+}
+
+/* Cuts `list` to what it has in common with `with`. */
+static enum orr_status intersect(const struct orr_memory *memory, struct orr_intervals *list,
+                                 const struct orr_intervals *with) {
+    struct orr_intervals common = {0};
+    enum orr_status status = orr__intervals_reserve(memory, &common, list->count + with->count);
+    for (size_t i = 0, k = 0; status == ORR_OK && i < list->count && k < with->count;) {
+        const struct orr_interval *x = &list->items[i], *y = &with->items[k];
+        orr__intervals_add(&common, orr__max_ns(x->begin_ns, y->begin_ns),
+                           orr__min_ns(x->end_ns, y->end_ns));
+        i += x->end_ns <= y->end_ns;
+        k += y->end_ns < x->end_ns;
+    }
+    orr__intervals_free(memory, list);
+    *list = common;
+    return status;
+}
+
+static enum orr_status find_awaited(const struct finder *f, const struct orr_memory *memory) {
+    struct orr_intervals waits = {0};
+    enum orr_status status = find_busy(f, memory);
+    if (status == ORR_OK && f->out->count > 0) {
+        status = find_host_waits(f->events, memory, &waits);
+    }
+    for (size_t i = 0; i < f->out->count && status == ORR_OK; i++) {
+        status = intersect(memory, &f->out->items[i].awaited, &waits);
+    }
+    orr__intervals_free(memory, &waits);
     return status;
 }
 
@@ -249,7 +310,7 @@ static enum orr_status find(struct finder *f, const struct orr_memory *memory) {
     enum orr_status status = number_pipelines(f, memory);
     if (status == ORR_OK) {
         find_spans(f);
-        status = find_busy(f, memory);
+        status = find_awaited(f, memory);
     }
     return status;
 }
@@ -283,7 +344,7 @@ enum orr_status orr_pipelines_find(const struct orr_events *events, int64_t begi
 
 void orr_pipelines_free(const struct orr_memory *memory, struct orr_pipelines *p) {
     for (size_t i = 0; i < p->count && p->items; i++) {
-        orr__intervals_free(memory, &p->items[i].busy);
+        orr__intervals_free(memory, &p->items[i].awaited);
     }
     orr_memory_free(memory, p->stages);
     orr_memory_free(memory, p->items);
@@ -325,17 +386,17 @@ void orr_pipelines_add_gap(struct orr_pipelines *p, const struct orr_events *eve
     add_bubble(p, stage, begin_ns, begin_ns + gap->classes[ORR_CLASS_DEP_WAIT]);
 }
 
-void orr_pipelines_add_host_sync(struct orr_pipelines *p, uint32_t device, int64_t begin_ns,
-                                 int64_t end_ns) {
+void orr_pipelines_add_host(struct orr_pipelines *p, uint32_t device, int64_t begin_ns,
+                            int64_t end_ns) {
     struct orr_stage *stage = &p->stages[device];
     if (stage->pipeline == ORR_EVENTS_NONE) {
         return;
     }
-    const struct orr_intervals *busy = &p->items[stage->pipeline].busy;
-    for (size_t i = orr__intervals_find(busy, begin_ns);
-         i < busy->count && busy->items[i].begin_ns < end_ns; i++) {
-        add_part(p, stage, &stage->drain_ns, orr__max_ns(begin_ns, busy->items[i].begin_ns),
-                 orr__min_ns(end_ns, busy->items[i].end_ns));
+    const struct orr_intervals *awaited = &p->items[stage->pipeline].awaited;
+    for (size_t i = orr__intervals_find(awaited, begin_ns);
+         i < awaited->count && awaited->items[i].begin_ns < end_ns; i++) {
+        add_part(p, stage, &stage->drain_ns, orr__max_ns(begin_ns, awaited->items[i].begin_ns),
+                 orr__min_ns(end_ns, awaited->items[i].end_ns));
     }
 }
 

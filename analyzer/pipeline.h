@@ -22,10 +22,11 @@
  *                               of the span, or the end of the op's call if that is later, to the
  *                               end of what it waited for
  *              of after_last    up to the end of the span
- *              of host_sync     while another stage of the pipeline computes: the host waits for
- *                               the step's end, and the device has nothing left to do
+ *              of host_sync, host_other   while a host waits, be it another one than the device's
+ *                               own, and another stage of the pipeline computes: the step's end is
+ *                               waited for, and the device has nothing left to do
  *   warm-up    before the device's first op at an edge; drain: behind its last compute op in a
- *              stage stream, and of host_sync; steady: the rest.
+ *              stage stream, and of host time; steady: the rest.
  *
  * With equal stages and no other costs the bubble is the span without the stage's work: of 1F1B
  * with p stages and m microbatches (p - 1) / (m + p - 1) of it. Host time, transfers, other
@@ -46,10 +47,10 @@ struct orr_stage {
 };
 
 struct orr_pipeline {
-    uint32_t devices;          /* that are stages */
-    int64_t begin_ns, end_ns;  /* span */
-    int64_t bubble_ns;         /* of all stages */
-    struct orr_intervals busy; /* computation in stage streams, of any stage; owned */
+    uint32_t devices;             /* that are stages */
+    int64_t begin_ns, end_ns;     /* span */
+    int64_t bubble_ns;            /* of all stages */
+    struct orr_intervals awaited; /* a stage computes and a host waits; owned */
 };
 
 struct orr_pipelines {
@@ -67,9 +68,9 @@ enum orr_status orr_pipelines_find(const struct orr_events *events, int64_t begi
 /* A gap of a device, as the walk of its classes tells it. */
 void orr_pipelines_add_gap(struct orr_pipelines *p, const struct orr_events *events,
                            uint32_t device, const struct orr_gap *gap);
-/* A stretch in which the device is idle because its host waits, likewise. */
-void orr_pipelines_add_host_sync(struct orr_pipelines *p, uint32_t device, int64_t begin_ns,
-                                 int64_t end_ns);
+/* A stretch of class host_sync or host_other, likewise. */
+void orr_pipelines_add_host(struct orr_pipelines *p, uint32_t device, int64_t begin_ns,
+                            int64_t end_ns);
 /* The other parts of the bubbles, once all gaps were added. */
 enum orr_status orr_pipelines_finish(struct orr_pipelines *p, const struct orr_events *events,
                                      const struct orr_memory *memory) ORR_MUST_CHECK;

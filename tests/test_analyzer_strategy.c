@@ -439,6 +439,27 @@ static void a_stage_that_is_done_while_the_host_waits_for_another_drains(void **
     finish(&f, &a);
 }
 
+/* The same with a host for each device: that of device 0 is in no call, another one waits from 150
+ * on. */
+static void a_stage_drains_too_while_a_host_other_than_its_own_waits(void **state) {
+    (void)state;
+    struct fixture f;
+    start_devices(&f, 2);
+    uint32_t other = fixture_host(&f, "controller");
+    for (int64_t step = 0; step < 2; step++) {
+        int64_t at = 1000 * step;
+        uint64_t first = command(&f, ORR_COMMAND_KERNEL, 0, "k", at, at, at, at + 100);
+        uint64_t second = command(&f, ORR_COMMAND_KERNEL, 2, "k", at, at, at + 100, at + 300);
+        fixture_edge(&f, first, second, ORR_EDGE_EVENT);
+        fixture_sync(&f, other, ORR_SYNC_DEVICE, at + 150, at + 1000, second)->target = "device 1";
+    }
+    struct orr_analysis *a = analyze(&f);
+    assert_int_equal(a->devices[0].classes[ORR_CLASS_HOST_OTHER], 900);
+    assert_int_equal(a->pipelines.stages[0].drain_ns, 150 + 200); /* of the last step all */
+    assert_int_equal(a->pipelines.stages[0].steady_ns, 0);
+    finish(&f, &a);
+}
+
 static void pipelines_beside_each_other_have_spans_of_their_own(void **state) {
     (void)state;
     struct fixture f;
@@ -538,6 +559,7 @@ int main(void) {
         cmocka_unit_test(a_ring_or_a_collective_makes_no_pipeline),
         cmocka_unit_test(what_the_host_does_too_late_is_no_bubble),
         cmocka_unit_test(a_stage_that_is_done_while_the_host_waits_for_another_drains),
+        cmocka_unit_test(a_stage_drains_too_while_a_host_other_than_its_own_waits),
         cmocka_unit_test(pipelines_beside_each_other_have_spans_of_their_own),
         cmocka_unit_test(the_reports_say_axis_and_bubble),
         cmocka_unit_test(many_devices_share_rows_with_those_alike),
