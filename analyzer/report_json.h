@@ -4,6 +4,19 @@
  * ratios have fixed decimals, what the trace cannot answer is null. Names of classes have
  * underscores.
  *
+ * About strategies (definitions: communication.h, pipeline.h, memory_peak.h):
+ *
+ *   communication[]  {axis, kind, count, bytes, ops, time_ns, exposed_ns, overlapped_ns,
+ *                    waiting_ns}, of all devices; the same but for count of each one:
+ *                    devices[].communication[]
+ *   pipelines[]      {devices, begin_ns, end_ns, bubble_ns, share}
+ *   devices[].bubble {pipeline, bubble_ns, share, warm_up_ns, steady_ns, drain_ns}, null for what
+ *                    is no stage
+ *   memory[]         {device, peak_bytes, capacity_bytes, requested_peak_bytes, allocations,
+ *                    live_at_end_bytes, reserved_bytes, reserved_peak_bytes, fragmentation_bytes,
+ *                    roles{NAME: {bytes, peak_bytes}}, line_count, lines[{site, role, count,
+ *                    bytes}], top[{label, count, bytes}]}; roles, lines and top are of the peak
+ *
  * Threads: pure function. */
 #ifndef ORR_ANALYZER_REPORT_JSON_H
 #define ORR_ANALYZER_REPORT_JSON_H
