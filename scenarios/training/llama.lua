@@ -45,8 +45,18 @@ local function sync()
     end
 end
 
-print(string.format("%s: %.4g parameters on %d devices: %s", p.model, run:parameter_count(),
-                    devices, plan:text()))
+-- 8030261248 as "8.03 billion".
+local function counted(number)
+    for _, unit in ipairs{ { 1e9, " billion" }, { 1e6, " million" }, { 1e3, " thousand" } } do
+        if number >= unit[1] then
+            return string.format("%.4g%s", number / unit[1], unit[2])
+        end
+    end
+    return tostring(number)
+end
+
+print(string.format("%s: %s parameters on %d devices: %s", p.model,
+                    counted(run:parameter_count()), devices, plan:text()))
 print(string.format("a step: %d sequences of %d tokens in %d microbatches", batch, config.tokens,
                     plan.microbatches))
 
@@ -66,21 +76,34 @@ for step = 1, p.steps do
                         ns / 1e6, batch * config.tokens / ns * 1e9, flops / ns / 1e3 / devices))
 end
 
--- The most that one device of each pipeline rank held at a time, and of each role, in GB.
+-- The most that one device of each pipeline rank held at a time, and of each role.
 local roles = { "parameter", "gradient", "optimizer", "activation", "workspace", "communication" }
-print("peak memory of a device, GB:")
-print(string.format("  %-10s %8s %8s", "pipeline", "of all", "reserved") ..
-      string.format(string.rep(" %13s", #roles), table.unpack(roles)))
-for rank = 0, plan.pp - 1 do
-    local memory = orrery.device(rank * plan.stage_size):memory()
-    local line = string.format("  rank %-5d %8.4g %8.4g", rank, memory.allocated_peak / 1e9,
-                               memory.reserved_peak / 1e9)
-    for _, role in ipairs(roles) do
-        line = line .. string.format(" %13.4g", memory.roles[role].peak / 1e9)
+
+local function print_memory()
+    local memory, most = {}, 0
+    for rank = 0, plan.pp - 1 do
+        memory[rank] = orrery.device(rank * plan.stage_size):memory()
+        most = math.max(most, memory[rank].allocated_peak)
     end
-    print(line)
+    local unit, name = 1e9, "GB"
+    if most < 1e9 then
+        unit, name = 1e6, "MB"
+    end
+    print("peak memory of a device, " .. name .. ":")
+    print(string.format("  %-10s %8s %8s", "pipeline", "of all", "reserved") ..
+          string.format(string.rep(" %13s", #roles), table.unpack(roles)))
+    for rank = 0, plan.pp - 1 do
+        local m = memory[rank]
+        local line = string.format("  rank %-5d %8.4g %8.4g", rank, m.allocated_peak / unit,
+                                   m.reserved_peak / unit)
+        for _, role in ipairs(roles) do
+            line = line .. string.format(" %13.4g", m.roles[role].peak / unit)
+        end
+        print(line)
+    end
 end
 
+print_memory()
 if losses[1] and p.steps > 1 then
     expect.less(losses[p.steps], losses[1])
 end
