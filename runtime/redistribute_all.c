@@ -10,9 +10,10 @@
  * the same axes; each step is one collective, with one kernel for each rank before and behind it.
  * Pieces of different sizes need no padding: the last rank's are the smallest of every tensor.
  *
- * What arrived is unpacked on the communicate stream: on the compute stream it would hold up
- * everything behind it until the collective is done, such as the backward pass of the next layer
- * while this one's gradients are reduced. */
+ * The collectives have a stream of their own on every device, as frameworks give each process group
+ * one, and what arrived is unpacked there. In the communicate stream the collectives of the next
+ * layer would wait behind the reduction of this one's gradients, and in the compute stream its whole
+ * backward pass would. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct bucket {
     struct orr_mesh *mesh;
     uint32_t count;
     struct orr_tensor **now, **next; /* one reference each */
+    struct orr_stream **streams;     /* of each rank, for collectives and what they write */
     const struct member **members;
     size_t element;
     uint64_t op;
@@ -122,7 +124,7 @@ static enum orr_status pack_rank(const struct bucket *b, int step, uint32_t rank
     }
     assert(at == (unpacks ? b->arrived_bytes : b->packed_bytes)[rank]);
     struct orr__move_call call = call_of(b, rank, unpacks ? "unpack" : "pack");
-    call.stream = unpacks ? ORR_STREAM_COMMUNICATE : ORR_STREAM_COMPUTE;
+    call.own = unpacks ? b->streams[rank] : NULL;
     return orr__move_enqueue(move, &call);
 }
 
@@ -179,12 +181,10 @@ static enum orr_status fill_group(const struct bucket *b, uint32_t first, struct
     for (uint32_t i = 0; status == ORR_OK && i < group->collective.ranks; i++) {
         uint32_t rank = first + i * stride;
         struct orr__blob *out = in_place ? &b->packed[rank] : &b->arrived[rank];
-        group->streams[i] =
-            orr_device_stream(b->runtime, b->mesh->devices[rank], ORR_STREAM_COMMUNICATE);
+        group->streams[i] = b->streams[rank];
         group->inputs[i] = (struct orr_piece){.buffer = b->packed[rank].buffer};
         group->outputs[i] = (struct orr_piece){.buffer = out->buffer};
-        status = group->streams[i] ? ORR_OK : ORR_NO_MEMORY;
-        if (status == ORR_OK && b->packed[rank].buffer) {
+        if (b->packed[rank].buffer) {
             status = orr__blob_use(&b->packed[rank], group->streams[i]);
         }
     }
@@ -257,8 +257,8 @@ static enum orr_status exchange(struct bucket *b, int step) {
     enum orr_status status =
         orr__blobs_allocate(b->mesh, ORR_STREAM_COMPUTE, NULL, b->packed_bytes, name, b->packed);
     if (status == ORR_OK && !in_place) {
-        status = orr__blobs_allocate(b->mesh, ORR_STREAM_COMMUNICATE, NULL, b->arrived_bytes, name,
-                                     b->arrived);
+        status = orr__blobs_allocate(b->mesh, ORR_STREAM_COMMUNICATE, b->streams, b->arrived_bytes,
+                                     name, b->arrived);
     }
     for (uint32_t rank = 0; status == ORR_OK && rank < b->mesh->size; rank++) {
         status = pack_rank(b, step, rank, false, &b->packed[rank]);
@@ -305,8 +305,8 @@ static enum orr_status make_next(struct bucket *b, int step, bool last) {
             orr__tensor_share(b->next[i], b->now[i]);
         } else {
             bool local = b->step->kind > ORR_REDISTRIBUTE_ALL_TO_ALL;
-            status = orr__tensor_allocate(
-                b->next[i], local ? ORR_STREAM_COMPUTE : ORR_STREAM_COMMUNICATE, "redistribute");
+            status = local ? orr__tensor_allocate(b->next[i], ORR_STREAM_COMPUTE, "redistribute")
+                           : orr__tensor_allocate_each(b->next[i], b->streams, "redistribute");
         }
     }
     return status;
@@ -356,6 +356,20 @@ static uint64_t record_bucket(const struct bucket *b) {
     return orr__op_record(b->runtime, text, "redistribute", none, &b->now[0]->info, 0);
 }
 
+static enum orr_status find_streams(struct bucket *b) {
+    enum orr_status status = ORR_OK;
+    for (uint32_t rank = 0; status == ORR_OK && rank < b->mesh->size; rank++) {
+        uint32_t index = b->mesh->devices[rank];
+        struct orr__device *device = &b->runtime->devices[index];
+        if (!device->bucket) {
+            status = orr_stream_create(b->runtime, index, ORR_STREAM_COMMUNICATE,
+                                       "communicate (buckets)", &device->bucket);
+        }
+        b->streams[rank] = device->bucket;
+    }
+    return status;
+}
+
 static enum orr_status run_bucket(struct bucket *b) {
     const struct orr_memory *memory = b->runtime->memory;
     uint32_t size = b->mesh->size;
@@ -364,9 +378,11 @@ static enum orr_status run_bucket(struct bucket *b) {
     b->arrived = orr_memory_alloc(memory, size * sizeof *b->arrived);
     b->packed_bytes = orr_memory_alloc(memory, size * sizeof *b->packed_bytes);
     b->arrived_bytes = orr_memory_alloc(memory, size * sizeof *b->arrived_bytes);
-    enum orr_status status = b->packed && b->arrived && b->packed_bytes && b->arrived_bytes
-                                 ? ORR_OK
-                                 : orr__runtime_no_memory(b->runtime);
+    b->streams = orr_memory_alloc(memory, size * sizeof(struct orr_stream *));
+    enum orr_status status =
+        b->packed && b->arrived && b->packed_bytes && b->arrived_bytes && b->streams
+            ? find_streams(b)
+            : orr__runtime_no_memory(b->runtime);
     uint64_t parent = status == ORR_OK ? record_bucket(b) : 0;
     for (int i = 0; status == ORR_OK && i < steps; i++) {
         status = run_step(b, i, i + 1 == steps, parent);
@@ -375,6 +391,7 @@ static enum orr_status run_bucket(struct bucket *b) {
     orr_memory_free(memory, b->arrived);
     orr_memory_free(memory, b->packed_bytes);
     orr_memory_free(memory, b->arrived_bytes);
+    orr_memory_free(memory, b->streams);
     return status;
 }
 

@@ -191,6 +191,7 @@ struct orr__device {
     struct orr_device_spec spec;
     struct orr__allocator *allocator;
     struct orr_stream *streams[ORR__STREAM_KINDS]; /* its own, by kind */
+    struct orr_stream *bucket;                     /* of redistributed buckets; made on first use */
     struct orr_stream *all, **all_end;             /* in order of creation, destroyed ones too */
     struct orr_buffer *buffers;                    /* live, the newest first */
     struct orr_buffer *deferred, **deferred_end;   /* freed, in order, blocks held */
