@@ -10,10 +10,10 @@
  * the same axes; each step is one collective, with one kernel for each rank before and behind it.
  * Pieces of different sizes need no padding: the last rank's are the smallest of every tensor.
  *
- * The collectives have a stream of their own on every device, as frameworks give each process group
- * one, and what arrived is unpacked there. In the communicate stream the collectives of the next
- * layer would wait behind the reduction of this one's gradients, and in the compute stream its whole
- * backward pass would. */
+ * The collectives have a stream of their own on every device, as frameworks give each process
+ * group one, and what arrived is unpacked there. In the communicate stream the collectives of
+ * the next layer would wait behind the reduction of this one's gradients, and in the compute
+ * stream its whole backward pass would. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

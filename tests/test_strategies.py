@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every parallel strategy: numbers equal to one device, bytes of its collectives as the closed forms.
+"""Every parallel strategy: numbers of one device, bytes of its collectives as the closed forms.
 
     ORRERY=build/release/orrery tests/test_strategies.py [PATTERN]
 
@@ -189,8 +189,8 @@ class Plan:
         self.add(axis, "all_gather", local * groups * gathers)
 
     def pipeline(self):
-        """An activation forward and its gradient back, between neighbours. All ranks of a stage send
-        at once; the bytes of such a group are one rank's."""
+        """An activation forward and its gradient back, between neighbours. All ranks of a stage
+        send at once; the bytes of such a group are one rank's."""
         if self.pp == 1:
             return
         size = self.activation() // (self.tp if self.sequence else 1)
@@ -214,8 +214,8 @@ class Plan:
         self.add("cp", "send_receive", steps * count * token * 2 * m.kv_heads)
 
     def expert_parallel(self):
-        """Slots of all experts there and back (Lepikhin et al. 2020), and their gradients. Without a
-        capacity factor an expert has a slot for each of the rank's tokens."""
+        """Slots of all experts there and back (Lepikhin et al. 2020), and their gradients. Without
+        a capacity factor an expert has a slot for each of the rank's tokens."""
         if self.ep == 1:
             return
         m = self.model

@@ -18,7 +18,7 @@ local trainer = require "trainer"
 local p = orrery.args{ model = "tiny", dp = 1, ep = 1, cp = 1, tp = 1, pp = 1, sequence = true,
                        context = "ring", zero = 0, recompute = "none", schedule = "1f1b",
                        chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 3e-4, clip = 0.0,
-                       tolerance = 1e-5 }
+                       tolerance = 1e-5, show = false }
 
 local config = configurations.get(p.model)
 
@@ -89,8 +89,14 @@ for name, values in pairs(wanted) do
     end
     count = count + 1
 end
-print(string.format("%s: loss %.4f -> %.4f; %d tensors equal within %.1e (%s)", plan:text(),
-                    got["1 loss"][1], got[p.steps .. " loss"][1], count, worst, where))
+-- How much below the tolerance depends on the processor's order of additions.
+local verdict = worst < p.tolerance and string.format("equal within %g", p.tolerance)
+    or string.format("differ by %.1e (%s)", worst, where)
+print(string.format("%s: loss %.4f -> %.4f; %d tensors %s", plan:text(), got["1 loss"][1],
+                    got[p.steps .. " loss"][1], count, verdict))
+if p.show then
+    print(string.format("largest difference %.1e: %s", worst, where))
+end
 expect.less(worst, p.tolerance)
 expect.less(got[p.steps .. " loss"][1], got["1 loss"][1])
 expect.clean()
