@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { AHEAD = 512 }; /* operators that one run may have alone, one after the other */
+enum {
+    AHEAD = 512, /* operators that one run may have alone, one after the other */
+    STEPS = 48,  /* operators of both together that are skipped to get in step again */
+    STEADY = 8   /* operators in a row that agree when they are */
+};
 
 /* Operators of a run, without redistributions. */
 struct side {
@@ -183,20 +187,74 @@ static bool compare_pair(struct orr_divergence *out, const struct side *a, uint3
     return false;
 }
 
+/* Do the operands agree, as far as both have them? */
+static bool inputs_agree(const struct orr_divergence *d) {
+    for (int i = 0; i < d->input_count; i++) {
+        if (parts(&d->inputs[i], d->tolerance)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool results_agree(const struct side *a, uint32_t i, const struct side *b, uint32_t k,
+                          double tolerance) {
+    struct orr_difference d = compare(a, call_of(a, i)->outputs[0], b, call_of(b, k)->outputs[0]);
+    return !parts(&d, tolerance);
+}
+
+/* The nearest pair behind this one that matches and agrees: the runs may be out of step. */
+static bool find_step(const struct side *a, uint32_t i, const struct side *b, uint32_t k,
+                      enum match match, double tolerance, uint32_t *out_a, uint32_t *out_b) {
+    for (uint32_t sum = 1; sum <= STEPS; sum++) {
+        for (uint32_t skip = 0; skip <= sum; skip++) {
+            uint32_t x = i + skip, y = k + sum - skip;
+            if (x < a->count && y < b->count && same(a, x, b, y, match) &&
+                results_agree(a, x, b, y, tolerance)) {
+                *out_a = x;
+                *out_b = y;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A pair that parts although its operands agree is what is looked for. One whose operands differ
+ * already may be two operators that only look alike: it is forgotten if the runs get in step behind
+ * it, and else the answer if there is no better one. */
 static void walk(struct orr_divergence *out, const struct side *a, const struct side *b) {
     enum match match = choose(a, b);
-    uint32_t i = 0, k = 0, x, y;
+    struct orr_divergence suspect = {.parts = false};
+    uint32_t i = 0, k = 0, x, y, steady = 0;
     while (find_next(a, i, b, k, match, &x, &y)) {
         out->only_a += x - i;
         out->only_b += y - k;
-        if (compare_pair(out, a, x, b, y)) {
-            return;
-        }
         i = x + 1;
         k = y + 1;
+        if (!compare_pair(out, a, x, b, y)) {
+            steady += call_of(a, x)->input_count > 0;
+            suspect.parts = suspect.parts && steady < STEADY;
+            continue;
+        }
+        steady = 0;
+        if (inputs_agree(out)) {
+            return;
+        }
+        if (!suspect.parts) {
+            suspect = *out;
+        }
+        out->parts = false;
+        if (find_step(a, x, b, y, match, out->tolerance, &i, &k)) {
+            out->only_a += i - x;
+            out->only_b += k - y;
+        }
     }
     out->only_a += a->count - i;
     out->only_b += b->count - k;
+    if (suspect.parts) {
+        *out = suspect;
+    }
 }
 
 enum orr_status orr_divergence_find(const struct orr_recording *a, const struct orr_recording *b,

@@ -9,7 +9,9 @@
  * The runs may differ in mesh, placements, backend and dtypes. Redistributions and shifts are left
  * out: they compute nothing, and each run has its own. What is left is matched in order if both
  * runs called the same operators; if not, by operator and line of the scenario, and if lines have
- * little in common, by operator alone, so that what only one run does is skipped.
+ * little in common, by operator alone, so that what only one run does is skipped. A pair that parts
+ * and whose operands differ already may be no pair: if a little further on the runs are in step
+ * again, and stay so, it is forgotten.
  *
  * Two tensors part where they have other shapes, or where the largest difference of two elements is
  * more than the tolerance times the largest magnitude in either tensor; a NaN parts from a number.
