@@ -245,7 +245,8 @@ static struct orr_runtime *open_runtime(struct memory_counting *memory,
 
 static void try_operator(struct trial *t, const struct recipe *recipe) {
     t->count = (struct count){0};
-    for (int i = 0; i < DRAWS; i++) {
+    /* Further ones while there were only scalars, which nothing can be done with. */
+    for (int i = 0; i < DRAWS || (i < DRAWS + 20 && t->count.accepted == 0); i++) {
         for (int64_t devices = 2; devices <= 3; devices++) {
             struct memory_counting memory;
             struct orr_device_spec specs[3];
