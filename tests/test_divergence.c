@@ -25,11 +25,11 @@ struct layer {
     int64_t parts;
     enum orr_dtype dtype;
     enum mistake mistake;
-    bool library; /* all calls are on one line, and both weights have gradients */
+    bool one_line; /* all calls are on one line, and both weights have gradients */
 };
 
 static void at_line(const struct layer *l, const char *site) {
-    must(l->f, orr_runtime_set_caller(l->f->runtime, 0, l->library ? "layer.lua:0" : site));
+    must(l->f, orr_runtime_set_caller(l->f->runtime, 0, l->one_line ? "layer.lua:0" : site));
 }
 
 static struct orr_tensor *weight(const struct layer *l, struct orr_mesh *mesh, const char *where,
@@ -71,7 +71,7 @@ static void run_layer(const struct layer *l) {
     struct orr_tensor *w2 = weight(l, mesh, transposed ? "S(1)" : "S(0)", 3);
     must(f, orr_gradient_tape_begin(f->runtime, &tape));
     must(f, orr_gradient_tape_watch(tape, w2));
-    if (l->library) {
+    if (l->one_line) {
         must(f, orr_gradient_tape_watch(tape, w1));
     }
     at_line(l, "layer.lua:1");
@@ -100,7 +100,7 @@ static void run_layer(const struct layer *l) {
     struct orr_tensor *loss = apply(f, "sum", y, NULL);
     at_line(l, "layer.lua:5");
     struct orr_tensor *wanted[2] = {w2, w1}, *gradients[2] = {NULL, NULL};
-    must(f, orr_gradient(tape, loss, wanted, l->library ? 2 : 1, gradients));
+    must(f, orr_gradient(tape, loss, wanted, l->one_line ? 2 : 1, gradients));
     orr_gradient_tape_destroy(&tape);
     struct orr_tensor *all[] = {x, w1, w2, h, y, loss, gradients[0], gradients[1]};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -135,7 +135,7 @@ struct pair {
 
 static void open_pair(struct pair *p, struct layer other, double tolerance) {
     fixture_open(&p->f, orr_sim_open, 4);
-    struct layer one = {.f = &p->f, .parts = 1, .dtype = ORR_DTYPE_F32, .library = other.library};
+    struct layer one = {.f = &p->f, .parts = 1, .dtype = ORR_DTYPE_F32, .one_line = other.one_line};
     other.f = &p->f;
     p->a = recorded(&one);
     p->b = recorded(&other);
@@ -369,7 +369,7 @@ static void operators_of_one_run_alone_are_skipped(void **state) {
 static void runs_out_of_step_get_in_step_again(void **state) {
     (void)state;
     struct pair p;
-    struct layer again = {.parts = 2, .dtype = ORR_DTYPE_F32, .mistake = AGAIN, .library = true};
+    struct layer again = {.parts = 2, .dtype = ORR_DTYPE_F32, .mistake = AGAIN, .one_line = true};
     open_pair(&p, again, 1e-5);
     assert_false(p.divergence.parts);
     assert_true(p.divergence.only_b >= 2);
