@@ -294,10 +294,16 @@ static int ctx_save(lua_State *L) {
         return orr__raise(L, ORR_INVALID, "ctx:save: expected the context of a custom gradient");
     }
     int handles = lua_absindex(L, -2), saved = lua_absindex(L, -1);
-    for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
-        struct orr_tensor *tensor = orr__tensor(L, -1, "ctx:save");
-        lua_pushvalue(L, -2);
-        push_owned(L, handles, tensor);
+    /* In the order of the keys: it is that in which they are freed, which shows in the trace. */
+    lua_pushcfunction(L, orr__sorted_keys);
+    lua_pushvalue(L, 2);
+    lua_call(L, 1, 1);
+    int keys = lua_gettop(L);
+    for (lua_Integer i = 1; lua_rawgeti(L, keys, i) != LUA_TNIL; i++) {
+        lua_pushvalue(L, -1);
+        lua_rawget(L, 2);
+        push_owned(L, handles, orr__tensor(L, -1, "ctx:save"));
+        lua_remove(L, -2);
         lua_rawset(L, saved);
     }
     return 0;

@@ -7,7 +7,7 @@
 --
 -- devices: sim:h100*16
 -- test: dp=2 tp=2 pp=2 cp=2 microbatches=2
--- test: model=tiny_moe dp=2 ep=2 tp=2 --devices cpu*8
+-- test: model=tiny_moe dp=2 ep=2 tp=2
 -- test: model=tiny_gpt pp=2 zero=3 microbatches=2 schedule=zero_bubble
 
 local configurations = require "configurations"
