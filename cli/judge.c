@@ -7,6 +7,7 @@
 
 #include "analyzer/analysis.h"
 #include "cli/json_path.h"
+#include "cli/judge_clean.h"
 #include "trace/timeline.h"
 
 enum { TEXT_MAX = 1024 };
@@ -14,6 +15,7 @@ enum { TEXT_MAX = 1024 };
 struct judge {
     const struct orr_memory *memory;
     struct orr_error *error;
+    const char *trace;             /* its path; NULL: there is none */
     struct orr_timeline *timeline; /* NULL without a trace, or when nothing needs it */
     struct orr_analysis *analysis;
     struct orr_json_document *report; /* made when the first expectation needs it */
@@ -29,25 +31,6 @@ static bool fail(char *text, const char *format, ...) {
     vsnprintf(text, TEXT_MAX, format, arguments);
     va_end(arguments);
     return false;
-}
-
-static bool judge_commands(const struct orr_timeline *timeline, char *text) {
-    for (size_t i = 0; i < timeline->command_count; i++) {
-        const struct orr_timeline_command *command = &timeline->commands[i];
-        if (command->status != ORR_COMMAND_STATUS_OK)
-            return fail(text, "command %llu (%s, %s) is %s", (unsigned long long)command->id,
-                        command->name, command->site, orr_command_status_text(command->status));
-    }
-    return true;
-}
-
-static bool judge_clean(const struct judge *judge, char *text) {
-    for (size_t i = 0; i < judge->timeline->finding_count; i++) {
-        const struct orr_timeline_finding *finding = &judge->timeline->findings[i];
-        if (strcmp(finding->severity, "note") != 0)
-            return fail(text, "%s: %s", finding->kind, finding->message);
-    }
-    return judge_commands(judge->timeline, text);
 }
 
 static bool judge_finding(const struct judge *judge, const struct orr_expectation *expectation,
@@ -150,7 +133,7 @@ static enum orr_status judge_analysis(struct judge *judge,
 static enum orr_status judge_one(struct judge *judge, const struct orr_expectation *expectation,
                                  struct orr_judgement *verdict, char *text) {
     text[0] = '\0';
-    verdict->judged = expectation->kind == ORR_EXPECT_VALUE || judge->timeline;
+    verdict->judged = expectation->kind == ORR_EXPECT_VALUE || judge->trace;
     if (!verdict->judged)
         return ORR_OK;
     switch (expectation->kind) {
@@ -158,7 +141,8 @@ static enum orr_status judge_one(struct judge *judge, const struct orr_expectati
         verdict->passed = expectation->passed;
         snprintf(text, TEXT_MAX, "%s", expectation->text);
         return ORR_OK;
-    case ORR_EXPECT_CLEAN: verdict->passed = judge_clean(judge, text); return ORR_OK;
+    case ORR_EXPECT_CLEAN:
+        return orr_judge_clean(judge->trace, &verdict->passed, text, TEXT_MAX, judge->error);
     case ORR_EXPECT_FINDING:
         verdict->passed = judge_finding(judge, expectation, text);
         return ORR_OK;
@@ -195,23 +179,26 @@ static enum orr_status read_trace(struct judge *judge, const char *trace) {
     return orr_analyze(judge->timeline, &options, judge->memory, &judge->analysis, judge->error);
 }
 
-static bool needs_trace(const struct orr_scenario *scenario) {
-    for (size_t i = 0; i < orr_scenario_expectation_count(scenario); i++)
-        if (orr_scenario_expectation(scenario, i)->kind != ORR_EXPECT_VALUE)
+/* Whether an expectation is about more than rows of the trace: then all of it is read. */
+static bool needs_analysis(const struct orr_scenario *scenario) {
+    for (size_t i = 0; i < orr_scenario_expectation_count(scenario); i++) {
+        enum orr_expectation_kind kind = orr_scenario_expectation(scenario, i)->kind;
+        if (kind != ORR_EXPECT_VALUE && kind != ORR_EXPECT_CLEAN)
             return true;
+    }
     return false;
 }
 
 enum orr_exit orr_judge(const struct orr_scenario *scenario, const char *trace,
                         const struct orr_memory *memory, struct orr_session_result *result,
                         struct orr_error *error) {
-    struct judge judge = {.memory = memory, .error = error};
+    struct judge judge = {.memory = memory, .error = error, .trace = trace};
     size_t count = orr_scenario_expectation_count(scenario);
     enum orr_status status = ORR_OK;
     result->verdicts = orr_memory_alloc(memory, (count + 1) * sizeof *result->verdicts);
     if (!result->verdicts)
         status = orr_error_set(error, ORR_NO_MEMORY, "out of host memory for expectations");
-    if (status == ORR_OK && trace && needs_trace(scenario))
+    if (status == ORR_OK && trace && needs_analysis(scenario))
         status = read_trace(&judge, trace);
     for (size_t i = 0; i < count && status == ORR_OK; i++)
         status = add_verdict(&judge, orr_scenario_expectation(scenario, i), result);

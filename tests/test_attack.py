@@ -205,7 +205,8 @@ for word, value in (("a negative number", "-1"), ("NaN", "0/0"), ("infinity", "1
                  "s:kernel{ reads = {{a, #, 4}} }"):
         refuse(f"{word} as N in {call.replace('#', 'N')}", STREAM + call.replace("#", value))
 refuse("an allocation beyond memory names what is live", STREAM + "d:alloc(80000000000)",
-       "asked for 80000000000 bytes", "capacity 80000000000", "'a' 1024 bytes", code=4)
+       "asked for 80000000000 bytes", "capacity 80000000000", "'a' 2048 bytes in 2 buffers",
+       "case.lua:4", code=4)
 refuse("a shape beyond 2^63 bytes is refused", "orrery.zeros{ shape = {1 << 40, 1 << 40} }", "2^63")
 refuse("nine dimensions are refused", "orrery.zeros{ shape = {1,1,1,1,1,1,1,1,1} }", "at most 8")
 
