@@ -32,23 +32,23 @@ def strategies():
     llama = ["dp=2", "dp=4 microbatches=2", "tp=2 sequence=false", "tp=4 sequence=false", "tp=2",
              "tp=4", "cp=2", "cp=4", "cp=2 context=all_to_all", "cp=4 context=all_to_all",
              "dp=2 recompute=full", "tp=2 recompute=selective", "dp=2 clip=0.5"]
+    llama += ["dp=2 pp=2 zero=3 microbatches=2 schedule=zero_bubble",
+              "pp=2 microbatches=4 recompute=full schedule=zero_bubble",
+              "dp=2 tp=2 pp=2 cp=2 context=all_to_all zero=1 microbatches=2"]
+    both = ["dp=2 tp=2 pp=2 microbatches=2", "dp=2 tp=2 pp=2 cp=2 microbatches=2"]
     for zero in (1, 2, 3):
-        llama += [f"dp=2 zero={zero} microbatches=2", f"dp=4 zero={zero}",
-                  f"dp=2 tp=2 zero={zero}"]
+        both += [f"dp=2 zero={zero} microbatches=2", f"dp=4 zero={zero}",
+                 f"dp=2 tp=2 zero={zero}"]
     for ranks in (2, 4):
-        llama += [f"pp={ranks} microbatches=4 schedule={kind}" for kind in SCHEDULES]
-        llama += [f"pp={ranks} microbatches=4 schedule=interleaved chunks=2"]
-    llama += ["dp=2 tp=2 pp=2 microbatches=2", "dp=2 tp=2 pp=2 cp=2 microbatches=2",
-              "dp=2 tp=2 pp=2 cp=2 context=all_to_all zero=1 microbatches=2",
-              "dp=2 pp=2 zero=3 microbatches=2 schedule=zero_bubble",
-              "pp=2 microbatches=4 recompute=full schedule=zero_bubble"]
-    moe = ["dp=2", "tp=2", "tp=2 sequence=false", "cp=2", "cp=2 context=all_to_all", "ep=2", "ep=4",
-           "dp=2 ep=2 tp=2", "dp=2 zero=1", "dp=2 zero=3", "ep=2 zero=2", "pp=2 microbatches=2",
-           "ep=2 pp=2 microbatches=2 schedule=zero_bubble", "ep=2 cp=2", "ep=2 recompute=full",
-           "dp=2 ep=2 tp=2 pp=2 zero=1 microbatches=2"]
+        both += [f"pp={ranks} microbatches=4 schedule={kind}" for kind in SCHEDULES]
+        both += [f"pp={ranks} microbatches=4 schedule=interleaved chunks=2"]
+    moe = ["dp=2", "tp=2", "tp=4", "tp=2 sequence=false", "tp=4 sequence=false", "cp=2", "cp=4",
+           "cp=2 context=all_to_all", "cp=4 context=all_to_all", "ep=2", "ep=4",
+           "dp=2 ep=2 tp=2", "ep=2 zero=2", "ep=2 pp=2 microbatches=2 schedule=zero_bubble",
+           "ep=2 cp=2", "ep=2 recompute=full", "dp=2 ep=2 tp=2 pp=2 zero=1 microbatches=2"]
     gpt = ["dp=2", "tp=2", "tp=4 sequence=false", "pp=2 microbatches=2", "cp=2 context=all_to_all",
            "tp=2 recompute=selective", "dp=2 tp=2 recompute=full zero=2"]
-    for model, lines in (("tiny", llama), ("tiny_moe", moe), ("tiny_gpt", gpt)):
+    for model, lines in (("tiny", llama + both), ("tiny_moe", moe + both), ("tiny_gpt", gpt)):
         for line in lines:
             yield model, line
 
@@ -87,7 +87,7 @@ class Model:
     def __init__(self, moe):
         self.vocab, self.hidden, self.ffn, self.tokens = 96, 32, 48, 16
         self.heads, self.kv_heads, self.head = 8, 4, 4
-        self.layers = 4 if moe else 8
+        self.layers = 8
         self.experts, self.top_k, self.expert_ffn, self.shared = 8, 2, 24, 24
         self.moe = moe
 

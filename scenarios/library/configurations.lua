@@ -18,7 +18,7 @@ local MODELS = {
     -- small enough to compute with; heads and layers divide in many ways
     tiny = { vocab = 96, hidden = 32, layers = 8, heads = 8, kv_heads = 4, head = 4, ffn = 48,
              tokens = 16 },
-    tiny_moe = { vocab = 96, hidden = 32, layers = 4, heads = 8, kv_heads = 4, head = 4, ffn = 48,
+    tiny_moe = { vocab = 96, hidden = 32, layers = 8, heads = 8, kv_heads = 4, head = 4, ffn = 48,
                  tokens = 16, moe = { experts = 8, top_k = 2, ffn = 24, shared = 24,
                                       routing = "fixed" } },
     tiny_gpt = { vocab = 96, hidden = 32, layers = 4, heads = 4, ffn = 128, tokens = 16,

@@ -2,6 +2,11 @@
 -- weights after three steps of AdamW must be equal. In f32 the largest difference may be 1e-5 of a
 -- tensor's largest magnitude, since sums are taken in another order.
 --
+-- AdamW is set as for Llama 2 7B (Touvron et al. 2023, section 2.2: beta2 0.95, eps 1e-5, decay
+-- 0.1, peak rate 3e-4), for GPT as for GPT-3 (Brown et al. 2020, table 2.1 and appendix B: the same
+-- with eps 1e-8 and rate 0.6e-4). They matter here: where a gradient is nothing but rounding, an
+-- eps far below makes a whole step of it.
+--
 --     orrery run scenarios/training/strategies.lua dp=2 tp=2 pp=2 --devices 'sim:h100*8'
 --     orrery run scenarios/training/strategies.lua model=tiny_moe ep=4 --devices 'cpu*4'
 --
@@ -17,10 +22,12 @@ local trainer = require "trainer"
 
 local p = orrery.args{ model = "tiny", dp = 1, ep = 1, cp = 1, tp = 1, pp = 1, sequence = true,
                        context = "ring", zero = 0, recompute = "none", schedule = "1f1b",
-                       chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 3e-4, clip = 0.0,
+                       chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 0.0, clip = 0.0,
                        tolerance = 1e-5, show = false }
 
 local config = configurations.get(p.model)
+local is_gpt = config.norm == "layernorm"
+local adam = is_gpt and { lr = 0.6e-4, eps = 1e-8 } or { lr = 3e-4, eps = 1e-5 }
 
 local function values_of(tensor)
     local future = tensor:future()
@@ -32,7 +39,8 @@ end
 -- Trains under a plan; returns what there is to compare: names to lists of numbers.
 local function train(plan)
     local found, step = {}, 0
-    local run = trainer.new{ plan = plan, config = config, batch = p.batch, lr = p.lr,
+    local run = trainer.new{ plan = plan, config = config, batch = p.batch, lr = p.lr > 0 and p.lr or adam.lr,
+                             beta2 = 0.95, eps = adam.eps, weight_decay = 0.1,
                              clip = p.clip > 0 and p.clip or nil,
                              on_gradients = function(parameter, gradient)
                                  found[step .. " gradient " .. parameter.name] = values_of(gradient)
@@ -98,5 +106,7 @@ if p.show then
     print(string.format("largest difference %.1e: %s", worst, where))
 end
 expect.less(worst, p.tolerance)
-expect.less(got[p.steps .. " loss"][1], got["1 loss"][1])
+if config.dropout == 0 then -- whose masks differ from step to step, and losses with them
+    expect.less(got[p.steps .. " loss"][1], got["1 loss"][1])
+end
 expect.clean()
