@@ -22,8 +22,8 @@ local trainer = require "trainer"
 
 local p = orrery.args{ model = "tiny", dp = 1, ep = 1, cp = 1, tp = 1, pp = 1, sequence = true,
                        context = "ring", zero = 0, recompute = "none", schedule = "1f1b",
-                       chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 0.0, clip = 0.0,
-                       tolerance = 1e-5, show = false }
+                       chunks = 1, microbatches = 1, batch = 8, steps = 3, lr = 0.0,
+                       clip = 0.0, tolerance = 1e-5, show = false }
 
 local config = configurations.get(p.model)
 local is_gpt = config.norm == "layernorm"
@@ -39,8 +39,8 @@ end
 -- Trains under a plan; returns what there is to compare: names to lists of numbers.
 local function train(plan)
     local found, step = {}, 0
-    local run = trainer.new{ plan = plan, config = config, batch = p.batch, lr = p.lr > 0 and p.lr or adam.lr,
-                             beta2 = 0.95, eps = adam.eps, weight_decay = 0.1,
+    local run = trainer.new{ plan = plan, config = config, batch = p.batch,
+                             lr = p.lr > 0 and p.lr or adam.lr, beta2 = 0.95, eps = adam.eps, weight_decay = 0.1,
                              clip = p.clip > 0 and p.clip or nil,
                              on_gradients = function(parameter, gradient)
                                  found[step .. " gradient " .. parameter.name] = values_of(gradient)
