@@ -40,7 +40,8 @@ end
 local function train(plan)
     local found, step = {}, 0
     local run = trainer.new{ plan = plan, config = config, batch = p.batch,
-                             lr = p.lr > 0 and p.lr or adam.lr, beta2 = 0.95, eps = adam.eps, weight_decay = 0.1,
+                             lr = p.lr > 0 and p.lr or adam.lr, beta2 = 0.95,
+                             eps = adam.eps, weight_decay = 0.1,
                              clip = p.clip > 0 and p.clip or nil,
                              on_gradients = function(parameter, gradient)
                                  found[step .. " gradient " .. parameter.name] = values_of(gradient)
