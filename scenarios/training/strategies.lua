@@ -11,9 +11,9 @@
 --     orrery run scenarios/training/strategies.lua model=tiny_moe ep=4 --devices 'cpu*4'
 --
 -- devices: sim:h100*16
--- test: dp=2 tp=2 pp=2 cp=2 microbatches=2
--- test: model=tiny_moe dp=2 ep=2 tp=2
--- test: model=tiny_gpt pp=2 zero=3 microbatches=2 schedule=zero_bubble
+-- test: tp=2 pp=2 microbatches=2 steps=2
+-- test: model=tiny_moe dp=2 ep=2 steps=2
+-- test: model=tiny_gpt pp=2 microbatches=2 schedule=zero_bubble
 
 local configurations = require "configurations"
 local parallel = require "parallel"
