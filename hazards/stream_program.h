@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "hazards/name_table.h"
 #include "runtime/error.h"
 #include "runtime/memory.h"
 #include "runtime/record.h"
@@ -130,19 +131,20 @@ struct orr_stream_step {
 
 /* One call. Fields that an operation does not have are ORR_NONE, or 0 for counts. */
 struct orr_stream_op {
-    uint8_t kind;     /* enum orr_stream_op_kind */
-    bool ignored;     /* of a wait: inside a group, no effect */
-    uint32_t host;    /* who calls */
-    uint32_t stream;  /* on which stream; the memcpy_sync and memset_sync forms have `device` */
-    uint32_t object;  /* event of record, wait, sync_event, ...; flag; lock; buffer of alloc, free,
+    uint8_t kind;    /* enum orr_stream_op_kind */
+    bool ignored;    /* of a wait: inside a group, no effect */
+    uint32_t host;   /* who calls */
+    uint32_t stream; /* on which stream; the memcpy_sync and memset_sync forms have `device` */
+    uint32_t object; /* event of record, wait, sync_event, ...; flag; lock; buffer of alloc, free,
                        * view, ...; communicator of coll, send, recv */
-    uint32_t other;   /* buffer of `reuse` and `of`; rank of `peer` */
-    uint32_t rank;    /* of coll, send, recv: who it is; name space RANK */
-    uint32_t word;    /* kind of a coll, name space WORD; ORR_NONE if missing */
-    uint32_t count;   /* of a coll, name space WORD too; ORR_NONE: 1, the default */
-    uint32_t site;    /* where it stands, for messages: name space WORD; ORR_NONE: nowhere */
-    uint32_t label;   /* what it is called, for messages: name space WORD; ORR_NONE */
-    uint32_t device;  /* `dev` of sync_device, memcpy_sync, ... */
+    uint32_t other;  /* buffer of `reuse` and `of`; rank of `peer` */
+    uint32_t rank;   /* of coll, send, recv: who it is; name space RANK */
+    uint32_t word;   /* kind of a coll, name space WORD; ORR_NONE if missing */
+    uint32_t
+        count;     /* of a coll, name space WORD too; ORR_NONE: 1, the default, explicit ones too */
+    uint32_t site; /* where it stands, for messages: name space WORD; ORR_NONE: nowhere */
+    uint32_t label;  /* what it is called, for messages: name space WORD; ORR_NONE */
+    uint32_t device; /* `dev` of sync_device, memcpy_sync, ... */
     uint32_t access_first, access_count; /* in `accesses`: reads as listed, then writes */
     uint32_t step_first, step_count;     /* in `steps`: body of a hostfn */
     uint32_t device_first, device_count; /* in `devices`: `devs`; count 0: `device` */
@@ -157,15 +159,6 @@ struct orr_comm_info {
     uint32_t member_first, member_count; /* in `members`: ranks, name space RANK */
 };
 
-/* A growing array of texts. */
-struct orr_name_table {
-    char **texts;
-    uint32_t count;
-    size_t capacity;
-    uint32_t *slots; /* hash table, a power of two */
-    size_t slot_count;
-};
-
 struct orr_stream_program {
     const struct orr_memory *memory;
     enum orr_oracle oracle;
@@ -174,10 +167,10 @@ struct orr_stream_program {
     enum orr_capture_mode capture_mode;
     uint64_t slots;       /* communication entries at once on a device; 99 */
     uint64_t queue_depth; /* ORR_NO_LIMIT */
-    struct orr_name_table names[ORR_NAME_SPACES];
-    struct orr_stream_info *streams;  /* names[STREAM].count of them */
-    enum orr_memory_kind *buffers;    /* names[BUFFER].count of them */
-    struct orr_comm_info *comms;      /* names[COMM].count of them */
+    struct orr__name_table names[ORR_NAME_SPACES];
+    struct orr_stream_info *streams; /* names[ORR_NAME_STREAM].count of them, and so on */
+    enum orr_memory_kind *buffers;
+    struct orr_comm_info *comms;
     struct orr_stream_op *ops;
     struct orr_stream_access *accesses;
     struct orr_stream_step *steps;
