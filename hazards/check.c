@@ -11,27 +11,27 @@ static const struct {
     const char *text;
     bool is_unsafe;
 } verdicts[] = {
-#define ROW(name, text, is_unsafe) [ORR_VERDICT_##name] = {text, is_unsafe},
-    ORR_VERDICT_LIST(ROW)
+#define ROW(name, text, is_unsafe) [ORR_CHECK_##name] = {text, is_unsafe},
+    ORR_CHECK_VERDICT_LIST(ROW)
 #undef ROW
 };
 
-const char *orr_verdict_text(enum orr_verdict_kind kind) {
-    assert((unsigned)kind < ORR_VERDICT_COUNT);
+const char *orr_check_verdict_text(enum orr_check_verdict_kind kind) {
+    assert((unsigned)kind < ORR_CHECK_VERDICT_COUNT);
     return verdicts[kind].text;
 }
 
-bool orr_verdict_is_unsafe(enum orr_verdict_kind kind) {
-    assert((unsigned)kind < ORR_VERDICT_COUNT);
+bool orr_check_verdict_is_unsafe(enum orr_check_verdict_kind kind) {
+    assert((unsigned)kind < ORR_CHECK_VERDICT_COUNT);
     return verdicts[kind].is_unsafe;
 }
 
 enum orr_status orr_stream_program_check(const struct orr_stream_program *program,
                                          const struct orr_check_limits *limits,
-                                         struct orr_verdict *out_verdict) {
+                                         struct orr_check_verdict *out_verdict) {
     (void)limits;
     *out_verdict =
-        (struct orr_verdict){.op_a = ORR_NONE, .op_b = ORR_NONE, .memory = program->memory};
+        (struct orr_check_verdict){.op_a = ORR_NONE, .op_b = ORR_NONE, .memory = program->memory};
     switch (program->oracle) {
     case ORR_ORACLE_HB:
     case ORR_ORACLE_HANG:
@@ -40,7 +40,7 @@ enum orr_status orr_stream_program_check(const struct orr_stream_program *progra
     return ORR_UNSUPPORTED;
 }
 
-void orr_verdict_clear(struct orr_verdict *verdict) {
+void orr_check_verdict_clear(struct orr_check_verdict *verdict) {
     if (!verdict->memory)
         return;
     orr_memory_free(verdict->memory, verdict->message);
@@ -65,7 +65,8 @@ static enum orr_status set_text(const struct orr_memory *memory, char **text, co
     return ORR_OK;
 }
 
-enum orr_status orr_verdict_message(struct orr_verdict *verdict, const char *format, ...) {
+enum orr_status orr_check_verdict_message(struct orr_check_verdict *verdict, const char *format,
+                                          ...) {
     va_list arguments;
     va_start(arguments, format);
     enum orr_status status = set_text(verdict->memory, &verdict->message, format, arguments);
@@ -73,7 +74,7 @@ enum orr_status orr_verdict_message(struct orr_verdict *verdict, const char *for
     return status;
 }
 
-enum orr_status orr_verdict_fix(struct orr_verdict *verdict, const char *format, ...) {
+enum orr_status orr_check_verdict_fix(struct orr_check_verdict *verdict, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     enum orr_status status = set_text(verdict->memory, &verdict->fix, format, arguments);

@@ -1,9 +1,9 @@
 /* The check of a stream program: one verdict, by the oracle that the program asks.
  *
- *     struct orr_verdict verdict;
+ *     struct orr_check_verdict verdict;
  *     if (orr_stream_program_check(program, &limits, &verdict) != ORR_OK) ...   (no memory)
- *     printf("%s %s\n", orr_verdict_text(verdict.kind), verdict.message);
- *     orr_verdict_clear(&verdict);
+ *     printf("%s %s\n", orr_check_verdict_text(verdict.kind), verdict.message);
+ *     orr_check_verdict_clear(&verdict);
  *
  * The verdict follows from the program alone: not from timing, durations or seeds. The rules are
  * those of docs/stream_programs.md.
@@ -15,7 +15,7 @@
 #include "hazards/stream_program.h"
 
 /* X(NAME, "text", unsafe) */
-#define ORR_VERDICT_LIST(X)                                                                        \
+#define ORR_CHECK_VERDICT_LIST(X)                                                                  \
     X(NO_RACE, "no-race", false)                                                                   \
     X(RACE, "race", true)                                                                          \
     X(USE_AFTER_FREE, "use-after-free", true)                                                      \
@@ -28,15 +28,15 @@
     X(INVALID, "invalid", false)                                                                   \
     X(UNKNOWN, "unknown", false)
 
-enum orr_verdict_kind {
-#define ORR_VERDICT_ENUM(name, text, unsafe) ORR_VERDICT_##name,
-    ORR_VERDICT_LIST(ORR_VERDICT_ENUM)
-#undef ORR_VERDICT_ENUM
-        ORR_VERDICT_COUNT
+enum orr_check_verdict_kind {
+#define ORR_CHECK_VERDICT_ENUM(name, text, unsafe) ORR_CHECK_##name,
+    ORR_CHECK_VERDICT_LIST(ORR_CHECK_VERDICT_ENUM)
+#undef ORR_CHECK_VERDICT_ENUM
+        ORR_CHECK_VERDICT_COUNT
 };
 
-struct orr_verdict {
-    enum orr_verdict_kind kind;
+struct orr_check_verdict {
+    enum orr_check_verdict_kind kind;
     /* The finding's pair of operations, a < b. ORR_NONE where there is none (capture errors have
      * only b). */
     uint32_t op_a, op_b;
@@ -49,32 +49,32 @@ struct orr_check_limits {
 };
 enum { ORR_CHECK_STATES_DEFAULT = 4000000 };
 
-const char *orr_verdict_text(enum orr_verdict_kind kind);
-bool orr_verdict_is_unsafe(enum orr_verdict_kind kind);
+const char *orr_check_verdict_text(enum orr_check_verdict_kind kind);
+bool orr_check_verdict_is_unsafe(enum orr_check_verdict_kind kind);
 
 /* Judges a program. `limits` NULL: defaults. The verdict is to be cleared in any case. */
 enum orr_status orr_stream_program_check(const struct orr_stream_program *program,
                                          const struct orr_check_limits *limits,
-                                         struct orr_verdict *out_verdict) ORR_MUST_CHECK;
+                                         struct orr_check_verdict *out_verdict) ORR_MUST_CHECK;
 
-void orr_verdict_clear(struct orr_verdict *verdict);
+void orr_check_verdict_clear(struct orr_check_verdict *verdict);
 
 /* Sets a verdict's kind, pair and texts (printf's; the texts are cut at 64 KiB). */
-enum orr_status orr_verdict_message(struct orr_verdict *verdict, const char *format, ...)
-    __attribute__((format(printf, 2, 3))) ORR_MUST_CHECK;
-enum orr_status orr_verdict_fix(struct orr_verdict *verdict, const char *format, ...)
+enum orr_status orr_check_verdict_message(struct orr_check_verdict *verdict, const char *format,
+                                          ...) __attribute__((format(printf, 2, 3))) ORR_MUST_CHECK;
+enum orr_status orr_check_verdict_fix(struct orr_check_verdict *verdict, const char *format, ...)
     __attribute__((format(printf, 2, 3))) ORR_MUST_CHECK;
 
 /* --- the oracles, for the dispatcher above and for tests --- */
 
 /* hazards/program_order.c: happens-before. */
 enum orr_status orr_check_order(const struct orr_stream_program *program,
-                                struct orr_verdict *out_verdict) ORR_MUST_CHECK;
+                                struct orr_check_verdict *out_verdict) ORR_MUST_CHECK;
 /* hazards/hangs.c: all interleavings. */
 enum orr_status orr_check_hangs(const struct orr_stream_program *program, uint64_t states_max,
-                                struct orr_verdict *out_verdict) ORR_MUST_CHECK;
+                                struct orr_check_verdict *out_verdict) ORR_MUST_CHECK;
 /* hazards/capture_rules.c: stream capture. */
 enum orr_status orr_check_capture(const struct orr_stream_program *program,
-                                  struct orr_verdict *out_verdict) ORR_MUST_CHECK;
+                                  struct orr_check_verdict *out_verdict) ORR_MUST_CHECK;
 
 #endif
