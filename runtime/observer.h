@@ -18,14 +18,16 @@
 
 #include "runtime/backend.h"
 
-/* Who orders hosts among themselves: a mailbox message, the start and the end of a host. */
+/* Who makes calls. */
 struct orr_observed_host {
     uint32_t id;
     const char *name;
 };
 
 /* A buffer at its allocation: bytes [base, base + bytes) of memory `memory`, ids that are never
- * used again. Another buffer with overlapping bytes of the same memory is a reuse. */
+ * used again. Another buffer with overlapping bytes of the same memory is a reuse. Whatever uses it
+ * comes after `after`: work of other streams that the allocator has waited for before it handed the
+ * bytes out again (record_stream). */
 struct orr_observed_buffer {
     uint64_t id, base, bytes;
     uint64_t cmd;    /* the allocating call's id */
@@ -35,6 +37,8 @@ struct orr_observed_buffer {
     uint32_t host;
     uint32_t label, site; /* names */
     bool is_pageable;     /* of host memory: not pinned */
+    const struct orr_point *after;
+    uint32_t after_count;
 };
 
 /* A range of a command; offset from the start of the buffer. */
@@ -51,7 +55,7 @@ struct orr_observed_command {
     uint32_t host, device, stream;
     uint32_t name, site, event; /* names */
     const struct orr_observed_access *accesses;
-    const struct orr_point *waits; /* besides the order of its stream */
+    const struct orr_point *waits; /* besides the order of its stream; seq 0: nothing */
     uint32_t access_count, wait_count;
     /* Of a collective: which one, and who. ORR_ID_NONE / 0 otherwise. */
     uint32_t communicator, rank;
@@ -64,8 +68,9 @@ struct orr_observer {
     void (*stream)(struct orr_observer *observer, const struct orr_record_stream *stream);
     void (*host)(struct orr_observer *observer, const struct orr_observed_host *host);
     void (*buffer)(struct orr_observer *observer, const struct orr_observed_buffer *buffer);
-    /* `host` frees buffer `id` in call `cmd`. */
-    void (*free)(struct orr_observer *observer, uint64_t id, uint64_t cmd, uint32_t host);
+    /* `host` frees buffer `id` in call `cmd`, made at `site` (a name). */
+    void (*free)(struct orr_observer *observer, uint64_t id, uint64_t cmd, uint32_t host,
+                 uint32_t site);
     /* `stream` uses buffer `id` too: its block is not handed out again before the work queued
      * there at the time of the free is done. */
     void (*record_stream)(struct orr_observer *observer, uint64_t id, uint32_t stream);
@@ -73,9 +78,12 @@ struct orr_observer {
     /* `host` knows now that these points have retired: a sync or a successful query. */
     void (*observed)(struct orr_observer *observer, uint32_t host, const struct orr_point *points,
                      uint32_t count);
-    /* Everything that host `from` has done or knows at this moment comes before whatever `to` does
-     * next. */
-    void (*passed)(struct orr_observer *observer, uint32_t from, uint32_t to);
+    /* Hosts among themselves: everything that `host` has done or knows when it posts a message
+     * comes before whatever the host that takes it does next. Ids of messages are never used again
+     * (they are ids of calls), and a message is taken once at most, which may be at once: the start
+     * of a host and the end of one that is waited for are told as a post and its take. */
+    void (*posted)(struct orr_observer *observer, uint32_t host, uint64_t message);
+    void (*taken)(struct orr_observer *observer, uint32_t host, uint64_t message);
 };
 
 #endif
