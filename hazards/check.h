@@ -49,7 +49,9 @@ struct orr_check_limits {
 };
 enum { ORR_CHECK_STATES_DEFAULT = 4000000 };
 
+/* A verdict as files and people spell it: "use-after-free"; static storage. */
 const char *orr_check_verdict_text(enum orr_check_verdict_kind kind);
+/* Is it one of those that say no? `invalid` and `unknown` are neither yes nor no. */
 bool orr_check_verdict_is_unsafe(enum orr_check_verdict_kind kind);
 
 /* Judges a program. `limits` NULL: defaults. The verdict is to be cleared in any case. */
@@ -57,6 +59,7 @@ enum orr_status orr_stream_program_check(const struct orr_stream_program *progra
                                          const struct orr_check_limits *limits,
                                          struct orr_check_verdict *out_verdict) ORR_MUST_CHECK;
 
+/* Frees the texts. */
 void orr_check_verdict_clear(struct orr_check_verdict *verdict);
 
 /* Sets a verdict's kind, pair and texts (printf's; the texts are cut at 64 KiB). */

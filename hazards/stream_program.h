@@ -1,8 +1,8 @@
 /* Stream programs: short lists of host calls that enqueue work on streams, as data.
  *
  * This is the one form in which the checks and the explorer see a program, whoever wrote it: a line
- * of a PROGRAM.jsonl file (hazards/stream_program_read.h), a recorded run of a scenario, a test that
- * builds one by hand. docs/stream_programs.md says what the operations mean.
+ * of a PROGRAM.jsonl file (hazards/stream_program_read.h), a recorded run of a scenario, a test
+ * that builds one by hand. docs/stream_programs.md says what the operations mean.
  *
  *     struct orr_stream_program *program;
  *     orr_stream_program_create(&memory, &program);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Random stream programs: `orrery check` and tests/stream_program_model.py give the same verdict and
-the same pair of operations.
+"""Random stream programs: `orrery check` and tests/stream_program_model.py give the same verdict
+and the same pair of operations.
 
     tests/differential_check.py [--programs N] [--oracle hb|hang|capture] [--keep FILE]
 
@@ -206,7 +206,8 @@ class DrawHang(Draw):
                     op["count"] = count
                 ops.append(op)
                 if rng.random() < 0.2:
-                    ops.append({"op": "sync_stream", "host": rank, "stream": rng.choice("st") + rank})
+                    ops.append({"op": "sync_stream", "host": rank,
+                                "stream": rng.choice("st") + rank})
         return {"oracle": "hang", "streams": self.streams, "ops": ops,
                 "comms": {"c": ranks, "b": ranks}, "slots": rng.choice([1, 2, 99])}
 

@@ -1,11 +1,12 @@
-"""What a stream program means, as plainly as it can be written: the model that tests/differential_
-check.py holds `orrery check` to. Written from docs/stream_programs.md alone, without a look at the C
-code; everything is a dictionary, a list or a set, and nothing is fast.
+"""What a stream program means, as plainly as it can be written: the model that
+tests/differential_check.py holds `orrery check` to. Written from the description of the format
+alone, without a look at the C code; everything is a dictionary, a list or a set, and nothing is
+fast.
 
     verdict, pair = stream_program_model.judge(program)
 
-`program` is the object `program` of a line; it must be well-formed as a whole (no unknown streams or
-operations), but may be invalid at an operation.
+`program` is the object `program` of a line; it must be well-formed as a whole (no unknown streams
+or operations), but may be invalid at an operation.
 """
 import re
 
@@ -340,7 +341,7 @@ class Hang:
             return tuple((name, len(queues[name])) for name in self.blocking(stream))
         if kind in ("bl", "ptds"):
             return tuple((name, len(queues[name])) for name in self.streams
-                         if self.info[name]["kind"] == "legacy" and self.info[name]["dev"] == device)
+                         if self.info[name] == {"dev": device, "kind": "legacy"})
         return ()
 
     def start_state(self):
@@ -389,7 +390,8 @@ class Hang:
         if op["op"] == "coll":
             n = self.number(state, ("coll", comm, rank))
             count = op.get("count")
-            return ("coll", comm, rank, n, repr(op.get("kind")), repr(1 if count is None else count))
+            count = 1 if count is None else count
+            return ("coll", comm, rank, n, repr(op.get("kind")), repr(count))
         peer = repr(op["peer"])
         n = self.number(state, (op["op"], comm, rank, peer))
         return (op["op"], comm, rank, peer, n)
