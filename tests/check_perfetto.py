@@ -37,7 +37,7 @@ LIMIT_NS = 2**52
 
 COUNTS = ("slices", "arrows", "counters", "arrows_left_out", "slices_left_out", "unfinished",
           "never_started")
-ARROWS = ("enqueue", "event", "event-done", "sync", "reuse")
+ARROWS = ("enqueue", "event", "event-done", "sync", "reuse", "finding")
 # Keys of each event, in order; what another check looks after is not among them.
 KEYS = {
     "M": ("ph", "pid", "tid", "name", "args"),

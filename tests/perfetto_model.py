@@ -12,7 +12,7 @@ import sqlite3
 
 LIST_MAX = 256
 OVERLAPS_MAX = 997
-ARROWS = ("enqueue", "event", "event-done", "sync", "reuse")
+ARROWS = ("enqueue", "event", "event-done", "sync", "reuse", "finding")
 COUNTS = ("t0_ns", "slices", "arrows", "counters", "arrows_left_out", "slices_left_out",
           "unfinished", "never_started")
 
@@ -311,6 +311,14 @@ class Model:
             cmd = whole(row["cmd"])
             if cmd in self.commands:
                 self.draw("sync", ("command", cmd), ("synced", row["id"]), cmd, cmd)
+        for row in self.findings:
+            src, dst = whole(row["cmd_a"]), whole(row["cmd_b"])
+            if src not in self.commands or dst not in self.commands or src == dst:
+                continue
+            starts = [self.commands[cmd]["start_ns"] for cmd in (src, dst)]
+            if None not in starts and starts[1] < starts[0]:
+                src, dst = dst, src
+            self.draw("finding", ("command", src), ("command", dst), src, dst)
         self.arrows.sort(key=lambda arrow: arrow[:5])  # what is equal: in order of the tables
 
     def draw(self, name, source, end, src, dst):

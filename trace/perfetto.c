@@ -210,6 +210,7 @@ static const struct literal arrow_ends[] = {
     [ORR__ARROW_EVENT_DONE] = LITERAL(",\"name\":\"event-done\",\"cat\":\"op\"}"),
     [ORR__ARROW_SYNC] = LITERAL(",\"name\":\"sync\",\"cat\":\"op\"}"),
     [ORR__ARROW_REUSE] = LITERAL(",\"name\":\"reuse\",\"cat\":\"op\"}"),
+    [ORR__ARROW_FINDING] = LITERAL(",\"name\":\"finding\",\"cat\":\"op\"}"),
 };
 
 static void fill_track_text(struct orr__track_text *track, uint32_t pid, uint32_t tid) {

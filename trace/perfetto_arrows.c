@@ -73,6 +73,21 @@ static void add_sync_arrow(struct orr__export *export, size_t index) {
     }
 }
 
+/* The two commands of a finding, whichever came first in this run: nothing orders them. */
+static void add_finding_arrow(struct orr__export *export,
+                              const struct orr_timeline_finding *finding) {
+    const struct orr_timeline *timeline = export->timeline;
+    size_t a = orr__command_index(timeline, finding->cmd_a);
+    size_t b = orr__command_index(timeline, finding->cmd_b);
+    if (a == ORR__NO_INDEX || b == ORR__NO_INDEX || a == b) {
+        return;
+    }
+    bool turned = timeline->commands[b].start_ns < timeline->commands[a].start_ns;
+    size_t src = turned ? b : a, dst = turned ? a : b;
+    add_arrow(export, ORR__ARROW_FINDING, export->command_slice[src], export->command_slice[dst],
+              src, dst);
+}
+
 static void collect_arrows(struct orr__export *export) {
     const struct orr_timeline *timeline = export->timeline;
     for (size_t i = 0; i < timeline->command_count; i++) {
@@ -84,6 +99,9 @@ static void collect_arrows(struct orr__export *export) {
     }
     for (size_t i = 0; i < timeline->sync_count; i++) {
         add_sync_arrow(export, i);
+    }
+    for (size_t i = 0; i < timeline->finding_count; i++) {
+        add_finding_arrow(export, &timeline->findings[i]);
     }
 }
 
@@ -142,7 +160,8 @@ static void sort_ends(struct orr__export *export) {
 
 enum orr_status orr__perfetto_arrows(struct orr__export *export) {
     const struct orr_timeline *timeline = export->timeline;
-    size_t most = timeline->command_count + timeline->edge_count + timeline->sync_count;
+    size_t most = timeline->command_count + timeline->edge_count + timeline->sync_count +
+                  timeline->finding_count;
     enum orr_status status =
         orr__export_alloc(export, &export->arrows, most, sizeof *export->arrows);
     if (status != ORR_OK) {

@@ -81,7 +81,8 @@ enum orr__arrow_kind {
     ORR__ARROW_EVENT,
     ORR__ARROW_EVENT_DONE,
     ORR__ARROW_SYNC,
-    ORR__ARROW_REUSE
+    ORR__ARROW_REUSE,
+    ORR__ARROW_FINDING
 };
 
 struct orr__arrow {
