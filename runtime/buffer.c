@@ -305,24 +305,44 @@ static void undefine(struct orr_stream *stream, const struct orr__block *block) 
                                         block->offset, block->bytes);
 }
 
-/* Edges from what the bytes were held for to their new owner. What is covered completely is done
- * with: later owners come after this one. */
-static void tell_history(struct orr_runtime *runtime, const struct orr__block *block,
+/* Keeps the newest point of each stream; there is room for one a stream. */
+static uint32_t add_newest(struct orr_point *points, uint32_t count, struct orr_point point) {
+    for (uint32_t i = 0; i < count; i++)
+        if (points[i].stream == point.stream) {
+            if (points[i].seq < point.seq)
+                points[i] = point;
+            return count;
+        }
+    points[count] = point;
+    return count + 1;
+}
+
+static void record_reuse(struct orr_runtime *runtime, const struct orr__use *use,
                          uint64_t alloc_cmd) {
+    struct orr_record_edge edge = {
+        .header = ORR_RECORD_HEADER(edge, EDGE), .src = use->point.cmd, .dst = alloc_cmd};
+    edge.header.a = ORR_EDGE_ALLOCATOR;
+    assert(edge.src < edge.dst); /* ids are in the order of calls */
+    if (use->point.cmd != 0)
+        orr__runtime_record(runtime, &edge);
+}
+
+/* Tells the buffer, and edges from what its bytes were held for. What is covered completely is done
+ * with: later owners come after this one. */
+static void tell_history(struct orr_buffer *buffer, uint64_t alloc_cmd) {
+    struct orr_runtime *runtime = buffer->runtime;
+    const struct orr__block *block = buffer->block;
     struct orr__use **link = (struct orr__use **)&block->segment->history;
     uint64_t end = block->offset + block->bytes;
+    uint32_t after_count = 0;
     while (*link) {
         struct orr__use *use = *link;
         if (use->offset >= end || use->offset + use->bytes <= block->offset) {
             link = &use->next;
             continue;
         }
-        struct orr_record_edge edge = {
-            .header = ORR_RECORD_HEADER(edge, EDGE), .src = use->point.cmd, .dst = alloc_cmd};
-        edge.header.a = ORR_EDGE_ALLOCATOR;
-        assert(edge.src < edge.dst); /* ids are in the order of calls */
-        if (use->point.cmd != 0)
-            orr__runtime_record(runtime, &edge);
+        record_reuse(runtime, use, alloc_cmd);
+        after_count = add_newest(runtime->point_scratch, after_count, use->point);
         if (use->offset >= block->offset && use->offset + use->bytes <= end) {
             *link = use->next;
             orr_memory_free(runtime->memory, use);
@@ -330,6 +350,8 @@ static void tell_history(struct orr_runtime *runtime, const struct orr__block *b
             link = &use->next;
         }
     }
+    if (runtime->observer)
+        orr__observe_buffer(buffer, alloc_cmd, runtime->point_scratch, after_count);
 }
 
 static void count(struct orr_runtime *runtime, uint32_t device, uint32_t name, uint64_t bytes) {
@@ -434,7 +456,7 @@ enum orr_status orr_buffer_alloc(struct orr_stream *stream, uint64_t bytes, cons
     uint64_t cmd = orr__runtime_host_command(runtime, ORR_COMMAND_ALLOC, runtime->id_alloc,
                                              stream->device, stream->id, begin_ns);
     record_alloc(buffer, orr__block_place(block), cmd);
-    tell_history(runtime, block, cmd);
+    tell_history(buffer, cmd);
     count_memory(runtime, stream->device);
     *out_buffer = buffer;
     return ORR_OK;
@@ -463,6 +485,8 @@ enum orr_status orr_buffer_alloc_host(struct orr_runtime *runtime, uint64_t byte
     uint64_t cmd = orr__runtime_host_command(runtime, ORR_COMMAND_ALLOC, runtime->id_alloc,
                                              ORR_ID_NONE, ORR_ID_NONE, begin_ns);
     record_alloc(buffer, ++runtime->segment_count << 32, cmd);
+    if (runtime->observer)
+        orr__observe_buffer(buffer, cmd, NULL, 0);
     *out_buffer = buffer;
     return ORR_OK;
 }
@@ -477,6 +501,8 @@ static void record_free(struct orr_buffer *buffer, int64_t begin_ns) {
         .free_cmd = orr__runtime_host_command(runtime, ORR_COMMAND_FREE, runtime->id_free,
                                               buffer->device, stream_id_of(buffer), begin_ns)};
     orr__runtime_record(runtime, &record);
+    if (runtime->observer)
+        orr__observe_free(buffer, record.free_cmd);
 }
 
 static void free_device_buffer(struct orr_buffer *buffer) {
@@ -556,6 +582,8 @@ enum orr_status orr_buffer_record_stream(struct orr_buffer *buffer, struct orr_s
     orr__runtime_spend_event(runtime, buffer->device);
     orr__runtime_host_command(runtime, ORR_COMMAND_RECORD_STREAM, runtime->id_record_stream,
                               stream->device, stream->id, begin_ns);
+    if (runtime->observer && stream != buffer->stream)
+        runtime->observer->record_stream(runtime->observer, buffer->id, stream->id);
     return ORR_OK;
 }
 

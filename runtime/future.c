@@ -152,6 +152,7 @@ enum orr_status orr_future_query(struct orr_future *future) {
     for (uint32_t i = 0; i < future->count; i++) {
         struct orr_point point = future->points[i];
         if (orr__point_retired(runtime, point)) {
+            orr__runtime_saw(runtime, &point, 1);
             continue;
         }
         enum orr_status status = orr__runtime_query(runtime, point, ORR_SYNC_FUTURE, 0);

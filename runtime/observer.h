@@ -82,8 +82,8 @@ struct orr_observer {
     void (*observed)(struct orr_observer *observer, uint32_t host, const struct orr_point *points,
                      uint32_t count);
     /* Hosts among themselves: everything that `host` has done or knows when it posts a message
-     * comes before whatever the host that takes it does next. Ids of messages are never used again
-     * (they are ids of calls), and a message is taken once at most, which may be at once: the start
+     * comes before whatever the host that takes it does next. Ids of messages are never used
+     * again, and a message is taken once at most, which may be at once: the start
      * of a host and the end of one that is waited for are told as a post and its take. */
     void (*posted)(struct orr_observer *observer, uint32_t host, uint64_t message);
     void (*taken)(struct orr_observer *observer, uint32_t host, uint64_t message);

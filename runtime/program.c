@@ -108,6 +108,7 @@ static void free_program(struct orr_program *program, bool closing) {
     orr_memory_free(memory, program->lane_of);
     orr_memory_free(memory, program->communicators);
     orr_memory_free(memory, program->scratch);
+    orr_memory_free(memory, program->after);
     orr_memory_free(memory, program);
 }
 

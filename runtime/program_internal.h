@@ -89,6 +89,9 @@ struct orr_program {
     struct orr_point *scratch; /* room for any node's wait list, and for a point of every lane */
     size_t scratch_capacity;
 
+    struct orr_point *after; /* what the next launch comes after, besides its stream */
+    size_t after_count, after_capacity;
+
     uint64_t launch_count, in_flight;
     struct orr_point end; /* of the last launch; seq 0: there was none */
     struct orr__program_launch launch;
@@ -100,6 +103,11 @@ struct orr_program {
 void orr__program_retired(struct orr_program *program);
 
 /* --- program_launch.c --- */
+
+/* The next launch comes after a point, too, at no cost: for one that the runtime has seen retired,
+ * so that whoever checks what orders what knows of it. */
+enum orr_status orr__program_launch_after(struct orr_program *program,
+                                          struct orr_point point) ORR_MUST_CHECK;
 
 /* The first part of orr_program_launch, up to its first node, which leaves it open. */
 enum orr_status orr__program_launch_begin(struct orr_program *program,

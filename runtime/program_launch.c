@@ -204,6 +204,27 @@ static enum orr_status submit_group(struct orr_program *program, uint32_t first)
 
 /* --- the launch --- */
 
+enum orr_status orr__program_launch_after(struct orr_program *program, struct orr_point point) {
+    if (orr_memory_grow(program->runtime->memory, &program->after, &program->after_capacity,
+                        program->after_count + 1, sizeof *program->after,
+                        ORR__PROGRAM_WAITS_MAX) != ORR_OK)
+        return orr__runtime_no_memory(program->runtime);
+    program->after[program->after_count++] = point;
+    return ORR_OK;
+}
+
+/* Rule 31: after the last launch, which in its own stream comes first anyway. */
+static uint32_t gather_launch_waits(struct orr_program *program, const struct orr_stream *stream) {
+    uint32_t count = 0;
+    if (program->end.seq > 0 && program->end.stream != stream->id)
+        program->scratch[count++] = program->end;
+    for (size_t i = 0; i < program->after_count; i++)
+        program->scratch[count++] = program->after[i];
+    program->after_count = 0;
+    assert(count <= program->scratch_capacity);
+    return count;
+}
+
 static enum orr_status begin_launch(struct orr_program *program, struct orr_stream *stream) {
     struct orr_runtime *runtime = program->runtime;
     struct orr__program_launch *launch = &program->launch;
@@ -212,16 +233,14 @@ static enum orr_status begin_launch(struct orr_program *program, struct orr_stre
         begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
     *launch =
         (struct orr__program_launch){.host = runtime->host, .stream = stream, .begin_ns = begin_ns};
-    if (orr_memory_grow(runtime->memory, &program->scratch, &program->scratch_capacity, 1,
-                        sizeof *program->scratch, ORR__PROGRAM_WAITS_MAX) != ORR_OK)
+    if (orr_memory_grow(runtime->memory, &program->scratch, &program->scratch_capacity,
+                        program->after_count + 1, sizeof *program->scratch,
+                        ORR__PROGRAM_WAITS_MAX) != ORR_OK)
         return orr__runtime_no_memory(runtime);
-    /* Rule 31. In its own stream the last launch comes first anyway. */
-    bool ordered = program->end.seq == 0 || program->end.stream == stream->id;
-    if (!ordered)
-        program->scratch[0] = program->end;
+    uint32_t wait_count = gather_launch_waits(program, stream);
     int64_t ns = runtime->devices[stream->device].spec.host_graph_ns;
     enum orr_status status = submit_own(program, ORR_COMMAND_GRAPH, program->id_graph,
-                                        ns > 1 ? ns : 1, 0, ordered ? 0 : 1, &launch->fork);
+                                        ns > 1 ? ns : 1, 0, wait_count, &launch->fork);
     launch->open = status == ORR_OK;
     return status;
 }

@@ -271,18 +271,24 @@ static enum orr_status wait_for_operands(struct orr_stream *stream,
     return status;
 }
 
-/* ... and after whatever may still read the results of the launch before. */
-static enum orr_status wait_for_readers(struct orr_runtime *runtime, struct orr_stream *stream,
+/* ... and after whatever may still read the results of the launch before. For what has retired
+ * already a command would be wasted. */
+static enum orr_status wait_for_readers(struct orr_runtime *runtime, struct orr_program *program,
+                                        struct orr_stream *stream,
                                         const struct tensor_list *results) {
     enum orr_status status = ORR_OK;
+    program->after_count = 0; /* of an attempt that was blocked */
     const struct orr_mesh *mesh = results->count ? results->items[0]->layout.mesh : NULL;
     for (uint32_t rank = 0; mesh && rank < mesh->size; rank++) {
         const struct orr__device *device = &runtime->devices[mesh->devices[rank]];
         for (int kind = 0; status == ORR_OK && kind < ORR_STREAM_KIND_COUNT; kind++) {
             const struct orr_stream *reader = device->streams[kind];
-            if (reader && reader != stream && !orr__point_retired(runtime, reader->last)) {
-                status = orr_stream_wait_point(stream, reader->last);
+            if (!reader || reader == stream || reader->last.seq == 0) {
+                continue;
             }
+            status = orr__point_retired(runtime, reader->last)
+                         ? orr__program_launch_after(program, reader->last)
+                         : orr_stream_wait_point(stream, reader->last);
         }
     }
     return status;
@@ -515,7 +521,7 @@ static enum orr_status prepare_replay(struct orr_runtime *runtime, struct entry 
     orr__runtime_operator_begin(runtime, stream->device, 0);
     status = wait_for_operands(stream, &entry->externals);
     if (status == ORR_OK) {
-        status = wait_for_readers(runtime, stream, &entry->outputs);
+        status = wait_for_readers(runtime, entry->program, stream, &entry->outputs);
     }
     orr__runtime_operator_end(runtime, false);
     return status;

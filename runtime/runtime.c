@@ -137,6 +137,8 @@ static void record_host(struct orr_runtime *runtime, uint32_t host, const char *
     struct orr_record_host record = {
         .header = ORR_RECORD_HEADER(host, HOST), .id = host, .name = name_or_empty(runtime, name)};
     orr__runtime_record(runtime, &record);
+    if (runtime->observer)
+        orr__observe_host(runtime, host, name);
 }
 
 static void record_start(struct orr_runtime *runtime) {
@@ -251,6 +253,10 @@ static enum orr_status initialize(struct orr_runtime *runtime,
         runtime->writer = &runtime->sink->writer;
         record_start(runtime);
     }
+    if (config->observer) {
+        runtime->observer = config->observer;
+        runtime->observer->names = runtime->names;
+    }
     runtime->dispatches = config->runner == ORR_RUNNER_PER_DEVICE;
     add_first_hosts(runtime, config->runner);
     return ORR_OK;
@@ -295,6 +301,8 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     if (runtime->backend)
         runtime->backend->verbs->close(runtime->backend);
     release_sink(runtime);
+    if (runtime->observer)
+        runtime->observer->names = NULL;
     orr__compiled_destroy(runtime);
     orr__recordings_detach(runtime);
     orr__tapes_destroy(runtime);
@@ -312,6 +320,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     orr_memory_free(runtime->memory, runtime->devices);
     orr_memory_free(runtime->memory, runtime->hosts);
     orr_memory_free(runtime->memory, runtime->point_scratch);
+    orr_memory_free(runtime->memory, runtime->observed_accesses);
     orr_memory_free(runtime->memory, runtime->group_commands);
     orr_memory_free(runtime->memory, runtime->group_pending);
     orr_memory_free(runtime->memory, runtime->group_points);
@@ -338,6 +347,27 @@ enum orr_status orr_runtime_set_caller(struct orr_runtime *runtime, uint32_t hos
     return status;
 }
 
+static uint64_t post(struct orr_runtime *runtime, uint32_t host) {
+    uint64_t message = ++runtime->message_count;
+    if (runtime->observer)
+        runtime->observer->posted(runtime->observer, host, message);
+    return message;
+}
+
+static void take(struct orr_runtime *runtime, uint32_t host, uint64_t message) {
+    assert(message > 0 && message <= runtime->message_count);
+    if (runtime->observer)
+        runtime->observer->taken(runtime->observer, host, message);
+}
+
+uint64_t orr_runtime_post(struct orr_runtime *runtime) {
+    return post(runtime, runtime->host);
+}
+
+void orr_runtime_take(struct orr_runtime *runtime, uint64_t message) {
+    take(runtime, runtime->host, message);
+}
+
 enum orr_status orr_runtime_add_host(struct orr_runtime *runtime, const char *name,
                                      uint32_t *out_host) {
     *out_host = 0;
@@ -353,6 +383,7 @@ enum orr_status orr_runtime_add_host(struct orr_runtime *runtime, const char *na
     assert(host == runtime->host_count);
     add_host_entry(runtime, name);
     runtime->caller_count++;
+    take(runtime, host, post(runtime, runtime->host));
     *out_host = host;
     return ORR_OK;
 }
@@ -505,6 +536,7 @@ enum orr_status orr_runtime_finish(struct orr_runtime *runtime) {
                                            ORR_TIME_MAX);
     if (status != ORR_OK)
         return orr__runtime_backend_failed(runtime, status);
+    orr__runtime_saw(runtime, runtime->point_scratch, count);
     if (runtime->failure.status != ORR_OK)
         return orr__runtime_fail(runtime, ORR_DEVICE_FAILED, "%s", runtime->failure.text);
     return ORR_OK;

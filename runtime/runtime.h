@@ -36,6 +36,7 @@
 #include "runtime/names.h"
 #include "runtime/record.h"
 
+struct orr_observer;
 struct orr_runtime;
 struct orr_stream;
 struct orr_event;
@@ -51,7 +52,8 @@ struct orr_runtime_config {
     bool timing_only;
     enum orr_runner runner;
     uint64_t seed;
-    bool trace_accesses; /* records of byte ranges too (hazard checks need them) */
+    bool trace_accesses;           /* records of byte ranges too (hazard checks need them) */
+    struct orr_observer *observer; /* runtime/observer.h; NULL: nobody */
 };
 
 /* Opens the backend, writes the records of devices and host 0. On failure nothing is left open; the
@@ -89,6 +91,12 @@ enum orr_status orr_runtime_meet(struct orr_runtime *runtime) ORR_MUST_CHECK;
  * goes on no earlier than that of who unparks it. If all hosts are parked, next_host fails. */
 void orr_runtime_park(struct orr_runtime *runtime);
 void orr_runtime_unpark(struct orr_runtime *runtime, uint32_t host);
+/* Such layers say in which order that puts the hosts, so that checks know: all that the current
+ * host has done and knows when it posts a message comes before whatever the host that takes it does
+ * next. A message is taken once at most, by the current host. Costs no time. That a host makes
+ * another one counts as a message to it; being unparked is none. */
+uint64_t orr_runtime_post(struct orr_runtime *runtime);
+void orr_runtime_take(struct orr_runtime *runtime, uint64_t message);
 
 /* Clock of the current host, ns since the run began. */
 int64_t orr_runtime_now(struct orr_runtime *runtime);

@@ -23,6 +23,7 @@
 
 #include "runtime/allocator.h"
 #include "runtime/communicator.h"
+#include "runtime/observer.h"
 
 enum {
     ORR__PENDING_INLINE = 6,    /* ranges without an array of their own */
@@ -229,7 +230,10 @@ struct orr_runtime {
     const struct orr_backend_verbs *verbs;
     struct orr_names *names;
     struct orr_sink *sink;
-    struct orr_record_writer *writer; /* the sink's; NULL without one */
+    struct orr_record_writer *writer;              /* the sink's; NULL without one */
+    struct orr_observer *observer;                 /* NULL: none */
+    struct orr_observed_access *observed_accesses; /* of the command that is being told */
+    size_t observed_access_capacity;
     bool timing_only, trace_accesses;
     bool dispatches; /* each device has a dispatch host that pays for launches */
     uint64_t seed;
@@ -265,7 +269,8 @@ struct orr_runtime {
     } name_cache[ORR__NAME_CACHE];
 
     uint64_t command_count, sync_count, buffer_count, collective_count,
-        finding_count; /* ids given */
+        finding_count;      /* ids given */
+    uint64_t message_count; /* posted */
     uint64_t segment_count, event_count, pending_count, program_count;
     uint32_t communicator_count;
 
@@ -408,12 +413,27 @@ enum orr_status orr__runtime_block(struct orr_runtime *runtime, const struct orr
 /* Asks about one point; success is recorded like a sync (races.md rule 7). */
 enum orr_status orr__runtime_query(struct orr_runtime *runtime, struct orr_point point,
                                    enum orr_sync_kind kind, uint32_t target) ORR_MUST_CHECK;
+/* The current host knows that these points have retired, and may act on it: the waits and the query
+ * above say so themselves. Not for what the runtime sees for its own purposes, as an allocator that
+ * is out of memory does: from such waits nobody may take an order (races.md rule 19). */
+void orr__runtime_saw(struct orr_runtime *runtime, const struct orr_point *points, uint32_t count);
 /* True if the point has retired as far as the host layer has heard. */
 bool orr__point_retired(const struct orr_runtime *runtime, struct orr_point point);
 /* Frees all streams. */
 void orr__streams_destroy(struct orr_runtime *runtime);
 /* Frees all events. */
 void orr__events_destroy(struct orr_runtime *runtime);
+
+/* --- observe.c: only with an observer --- */
+
+/* Room to tell a command with `count` ranges. */
+enum orr_status orr__observe_reserve(struct orr_runtime *runtime, uint32_t count) ORR_MUST_CHECK;
+void orr__observe_host(const struct orr_runtime *runtime, uint32_t id, const char *name);
+/* A command that has been accepted, before its stream counts it. */
+void orr__observe_command(const struct orr__pending *pending);
+void orr__observe_buffer(const struct orr_buffer *buffer, uint64_t cmd,
+                         const struct orr_point *after, uint32_t after_count);
+void orr__observe_free(const struct orr_buffer *buffer, uint64_t cmd);
 
 /* --- buffer.c --- */
 

@@ -55,6 +55,8 @@ static void record_stream(const struct orr_stream *stream) {
     record.header.a = (uint8_t)stream->kind;
     record.header.b = ORR_STREAM_NB;
     orr__runtime_record(stream->runtime, &record);
+    if (stream->runtime->observer)
+        stream->runtime->observer->stream(stream->runtime->observer, &record);
 }
 
 enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
@@ -352,6 +354,21 @@ static uint64_t observed_command(const struct orr_runtime *runtime, const struct
     return cmd;
 }
 
+void orr__runtime_saw(struct orr_runtime *runtime, const struct orr_point *points, uint32_t count) {
+    if (runtime->observer && count > 0)
+        runtime->observer->observed(runtime->observer, runtime->host, points, count);
+}
+
+/* Of a wait that has ended well: what the host knows now. Of several points of which any would do,
+ * that is the first one that has retired, whatever else may have. */
+static void saw_any(struct orr_runtime *runtime, const struct orr_point *points, uint32_t count) {
+    uint32_t first = 0;
+    while (first < count && !orr__point_retired(runtime, points[first]))
+        first++;
+    if (first < count)
+        orr__runtime_saw(runtime, &points[first], 1);
+}
+
 static void record_sync(struct orr_runtime *runtime, enum orr_sync_kind kind, uint32_t target,
                         int64_t begin_ns, uint64_t cmd) {
     uint64_t id = ++runtime->sync_count;
@@ -426,6 +443,10 @@ enum orr_status orr__runtime_wait(struct orr_runtime *runtime, const struct orr_
     status = orr__runtime_block(runtime, points, count, mode, deadline_ns, kind, target);
     if (status != ORR_OK)
         return status;
+    if (mode == ORR_WAIT_ALL)
+        orr__runtime_saw(runtime, points, count);
+    else
+        saw_any(runtime, points, count);
     for (uint32_t i = 0; i < count; i++) {
         if (mode == ORR_WAIT_ANY && !orr__point_retired(runtime, points[i]))
             continue;
@@ -450,6 +471,7 @@ enum orr_status orr__runtime_query(struct orr_runtime *runtime, struct orr_point
     if (status != ORR_OK)
         return orr__runtime_backend_failed(runtime, status);
     record_sync(runtime, kind, target, begin_ns, point.cmd);
+    orr__runtime_saw(runtime, &point, 1);
     return check_failure(runtime, point);
 }
 

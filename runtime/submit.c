@@ -157,6 +157,10 @@ struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_com
         orr__pending_drop(pending);
         return NULL;
     }
+    if (runtime->observer && orr__observe_reserve(runtime, access_count) != ORR_OK) {
+        orr__pending_drop(pending);
+        return NULL;
+    }
     pending->kernel_run = NULL;
     pending->work = NULL;
     pending->release = NULL;
@@ -272,6 +276,8 @@ static void tell_accesses(const struct orr__pending *pending, uint64_t id) {
 static void tell(struct orr__pending *pending) {
     const struct orr_runtime *runtime = pending->runtime;
     pending->untold = false;
+    if (runtime->observer)
+        orr__observe_command(pending);
     if (!runtime->writer)
         return;
     tell_edges(runtime, pending->command.record.id);

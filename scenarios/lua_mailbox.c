@@ -2,7 +2,8 @@
  *
  *     orrery.mailbox([name])   m:put(value)   m:take([what])   m:count()
  *
- * The messages are in the handle's user value, a table: [first] .. [last], and those two numbers.
+ * The messages are in the handle's user value, a table: [first] .. [last], those two numbers, and
+ * in `ids` under the same indices what the runtime calls each, for it puts the hosts in an order.
  * Hosts that wait are a list through struct orr__host: the handle's number is the first one's
  * index + 1. Their coroutines keep the mailbox alive. */
 #include <stdio.h>
@@ -25,6 +26,8 @@ static int orrery_mailbox(lua_State *L) {
     lua_setfield(L, -2, "first");
     lua_pushinteger(L, 0);
     lua_setfield(L, -2, "last");
+    lua_newtable(L);
+    lua_setfield(L, -2, "ids");
     lua_setiuservalue(L, -2, 1);
     return 1;
 }
@@ -40,24 +43,35 @@ static void push_messages(lua_State *L, lua_Integer *out_first, lua_Integer *out
 }
 
 /* Adds the value at index 2. */
-static void push_back(lua_State *L) {
+static void push_back(lua_State *L, struct orr_runtime *runtime) {
     lua_Integer first, last;
     push_messages(L, &first, &last);
     lua_pushvalue(L, 2);
     lua_rawseti(L, -2, last + 1);
+    lua_getfield(L, -1, "ids");
+    lua_pushinteger(L, (lua_Integer)orr_runtime_post(runtime));
+    lua_rawseti(L, -2, last + 1);
+    lua_pop(L, 1);
     lua_pushinteger(L, last + 1);
     lua_setfield(L, -2, "last");
     lua_pop(L, 1);
 }
 
 /* Pushes the oldest message and drops it; false, and nothing pushed, if there is none. */
-static bool pop_front(lua_State *L) {
+static bool pop_front(lua_State *L, struct orr_runtime *runtime) {
     lua_Integer first, last;
     push_messages(L, &first, &last);
     if (first > last) {
         lua_pop(L, 1);
         return false;
     }
+    lua_getfield(L, -1, "ids");
+    lua_rawgeti(L, -1, first);
+    orr_runtime_take(runtime, (uint64_t)lua_tointeger(L, -1));
+    lua_pop(L, 1);
+    lua_pushnil(L);
+    lua_rawseti(L, -2, first);
+    lua_pop(L, 1);
     lua_rawgeti(L, -1, first);
     lua_pushnil(L);
     lua_rawseti(L, -3, first);
@@ -102,7 +116,7 @@ static int mailbox_put(lua_State *L) {
     struct orr_scenario *scenario = orr__stream_caller(L);
     enum orr_status status = orr_runtime_meet(scenario->runtime);
     if (status == ORR_OK) {
-        push_back(L);
+        push_back(L, scenario->runtime);
         wake_first(scenario, mailbox);
     }
     return orr__finish(L, status, 2, 0, mailbox_put);
@@ -115,7 +129,7 @@ static int mailbox_take(lua_State *L) {
     struct orr__handle *mailbox = mailbox_at(L);
     struct orr_scenario *scenario = orr__stream_caller(L);
     enum orr_status status = orr_runtime_meet(scenario->runtime);
-    if (status == ORR_OK && !pop_front(L)) {
+    if (status == ORR_OK && !pop_front(L, scenario->runtime)) {
         wait_here(L, scenario, mailbox);
         status = ORR_BLOCKED;
     }

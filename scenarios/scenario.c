@@ -165,6 +165,11 @@ static enum orr_status revive_program(struct orr_scenario *scenario, struct orr_
         return orr_error_set(error, status, "%s: %s", scenario->config.path,
                              orr_runtime_error(runtime)->text);
     status = become(scenario, program->id, error);
+    for (size_t i = 0; i < scenario->host_count; i++) {
+        if (scenario->hosts[i].farewell)
+            orr_runtime_take(runtime, scenario->hosts[i].farewell);
+        scenario->hosts[i].farewell = 0;
+    }
     int64_t now_ns = orr_runtime_now(runtime);
     if (status != ORR_OK || now_ns >= scenario->end_ns)
         return status;
@@ -202,13 +207,14 @@ static enum orr_status choose_host(struct orr_scenario *scenario, size_t *out_in
 
 /* Takes note of the clock of a host that makes no more calls. The last one stays the runtime's
  * caller: whoever finishes the run waits as that host. */
-static enum orr_status leave(struct orr_scenario *scenario, const struct orr__host *host, bool last,
+static enum orr_status leave(struct orr_scenario *scenario, struct orr__host *host, bool last,
                              struct orr_error *error) {
     enum orr_status status = become(scenario, host->id, error);
     if (status != ORR_OK)
         return status;
     int64_t now_ns = orr_runtime_now(scenario->runtime);
     scenario->end_ns = now_ns > scenario->end_ns ? now_ns : scenario->end_ns;
+    host->farewell = orr_runtime_post(scenario->runtime);
     if (!last)
         orr_runtime_host_done(scenario->runtime, host->id);
     return ORR_OK;

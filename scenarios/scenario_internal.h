@@ -58,6 +58,7 @@ struct orr__host {
     /* What it waits for from another host, "" if it doesn't; it then stands in a mailbox's list. */
     char waits_for[ORR__WAITS_FOR_MAX];
     uint32_t next_waiter; /* index + 1 of the host behind it there, 0: none */
+    uint64_t farewell;    /* its last message, once it is done or parked: for who joins */
     bool done;
     bool
         parked; /* the program, in orrery.join: the runtime's host has ended, the coroutine waits */

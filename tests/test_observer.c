@@ -1,0 +1,392 @@
+/* What a runtime tells an observer: every call that orders work or touches memory, in order of
+ * calls, with all that it waits for. */
+#include "runtime/program.h"
+#include "tests/runtime_fixture.h"
+#include "tests/scenario_play.h"
+#include "tests/told.h"
+
+static void open_told(struct fixture *f, struct told *told, orr_backend_open open,
+                      uint32_t device_count) {
+    fixture_prepare(f, open, device_count);
+    told_init(told);
+    f->config.observer = &told->observer;
+    fixture_start(f);
+}
+
+static void close_told(struct fixture *f, struct told *told) {
+    fixture_close(f);
+    told_free(told);
+}
+
+static void ok(enum orr_status status) {
+    assert_int_equal(status, ORR_OK);
+}
+
+static void commands_are_told_with_ranges_and_waits(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, manual_open, 1);
+    struct orr_stream *s = compute(&f, 0), *t = communicate(&f, 0);
+    struct orr_buffer *a = alloc(s, 100, "a"), *b = alloc(s, 100, "b");
+    assert_string_equal(told_new(&told), "host 0 'host'\n"
+                                         "stream 0 'compute' device 0 nb\n"
+                                         "stream 1 'communicate' device 0 nb\n"
+                                         "buffer 1 'a' at 0:0+100 cmd 1 stream 0 host 0\n"
+                                         "buffer 2 'b' at 0:512+100 cmd 2 stream 0 host 0\n");
+    struct orr_event *e = create_event(&f, "e");
+    launch(s, "k", NULL, a);
+    ok(orr_event_record(e, s));
+    ok(orr_stream_wait(t, e));
+    ok(orr_stream_copy(t, b, 16, a, 32, 8));
+    ok(orr_stream_fill(t, b, 4, 8, 1));
+    assert_string_equal(told_new(&told), "kernel 3 'k' host 0 stream 0:1 w1[0:100]\n"
+                                         "record 4 'record e' host 0 stream 0:2\n"
+                                         "wait 5 'wait e' host 0 stream 1:1 waits 0:2\n"
+                                         "copy 6 'copy' host 0 stream 1:2 r1[32:40] w2[16:24]\n"
+                                         "fill 7 'fill' host 0 stream 1:3 w2[4:12]\n");
+    set_site(&f, "main.lua:9");
+    orr_buffer_free(&a);
+    assert_string_equal(told_new(&told), "free 1 cmd 8 host 0 site main.lua:9\n");
+    close_told(&f, &told);
+}
+
+static void nothing_is_told_of_a_call_that_failed(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, manual_open, 1);
+    struct orr_stream *s = compute(&f, 0);
+    struct orr_buffer *a = alloc(s, 100, "a");
+    told_new(&told);
+    manual_of(f.runtime)->block_acts = 1;
+    struct orr_kernel kernel = {.name = "k", .service_ns = 1, .submit_ns = -1};
+    assert_int_equal(orr_stream_kernel(s, &kernel, NULL), ORR_BLOCKED);
+    assert_int_equal(orr_stream_fill(s, a, 99, 2, 0), ORR_INVALID);
+    assert_string_equal(told_new(&told), "");
+    ok(orr_stream_kernel(s, &kernel, NULL));
+    assert_string_equal(told_new(&told), "kernel 2 'k' host 0 stream 0:1\n");
+    close_told(&f, &told);
+}
+
+static void a_command_that_retires_within_its_submit_is_told_whole(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, manual_open, 1);
+    struct orr_stream *s = compute(&f, 0);
+    struct orr_buffer *a = alloc(s, 100, "a");
+    manual_of(f.runtime)->retire_in_submit = true;
+    told_new(&told);
+    launch(s, "k", a, NULL);
+    launch(s, "l", NULL, a);
+    assert_string_equal(told_new(&told), "kernel 2 'k' host 0 stream 0:1 r1[0:100]\n"
+                                         "kernel 3 'l' host 0 stream 0:2 w1[0:100]\n");
+    close_told(&f, &told);
+}
+
+static void whatever_the_host_has_seen_is_told(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, manual_open, 1);
+    struct orr_stream *s = compute(&f, 0), *t = communicate(&f, 0);
+    struct orr_event *e = create_event(&f, "e");
+    launch(s, "k", NULL, NULL);
+    ok(orr_event_record(e, s));
+    launch(s, "l", NULL, NULL);
+    launch(t, "m", NULL, NULL);
+    told_new(&told);
+    assert_int_equal(orr_event_query(e), ORR_NOT_READY);
+    assert_string_equal(told_new(&told), "");
+    ok(orr_event_sync(e));
+    assert_string_equal(told_new(&told), "observed host 0 0:2\n");
+    ok(orr_stream_sync(t));
+    assert_string_equal(told_new(&told), "observed host 0 1:1\n");
+    ok(orr_event_query(e));
+    assert_string_equal(told_new(&told), "observed host 0 0:2\n");
+    ok(orr_device_sync(f.runtime, 0));
+    assert_string_equal(told_new(&told), "observed host 0 0:3 1:1\n");
+    ok(orr_runtime_finish(f.runtime));
+    assert_string_equal(told_new(&told), "observed host 0 0:3 1:1\n");
+    close_told(&f, &told);
+}
+
+static void of_any_points_the_host_knows_one(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, manual_open, 1);
+    struct orr_stream *s = compute(&f, 0), *t = communicate(&f, 0);
+    struct orr_point points[] = {launch(s, "k", NULL, NULL), launch(t, "l", NULL, NULL),
+                                 launch(t, "m", NULL, NULL)};
+    manual_finish(manual_of(f.runtime), 1);
+    manual_finish(manual_of(f.runtime), 1);
+    told_new(&told);
+    uint32_t index;
+    ok(orr__runtime_wait(f.runtime, points, 3, ORR_WAIT_ANY, ORR_TIME_MAX, ORR_SYNC_FUTURE, 0,
+                         &index));
+    assert_int_equal(index, 1);
+    assert_string_equal(told_new(&told), "observed host 0 1:1\n");
+    close_told(&f, &told);
+}
+
+static void reused_bytes_come_after_what_they_were_held_for(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, manual_open, 1);
+    struct orr_stream *s = compute(&f, 0), *t = communicate(&f, 0);
+    struct orr_buffer *a = alloc(s, 1 << 20, "a");
+    launch(t, "k", a, NULL);
+    ok(orr_buffer_record_stream(a, t));
+    ok(orr_buffer_record_stream(a, s)); /* its own stream: says nothing */
+    launch(t, "l", NULL, NULL);
+    orr_buffer_free(&a);
+    launch(t, "m", NULL, NULL);
+    for (int i = 0; i < 3; i++)
+        manual_finish(manual_of(f.runtime), 1);
+    told_new(&told);
+    alloc(s, 1 << 20, "b");
+    assert_string_equal(told_new(&told), "buffer 2 'b' at 0:0+1048576 cmd 8 stream 0 host 0 "
+                                         "after 1:2\n");
+    alloc(s, 256, "c");
+    assert_string_equal(told_new(&told), "buffer 3 'c' at 0:1048576+256 cmd 9 stream 0 host 0\n");
+    close_told(&f, &told);
+}
+
+static void a_wait_for_memory_is_no_order(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    fixture_prepare(&f, manual_open, 1);
+    f.specs[0].memory_bytes = 2 << 20;
+    told_init(&told);
+    f.config.observer = &told.observer;
+    fixture_start(&f);
+    struct orr_stream *s = compute(&f, 0), *t = communicate(&f, 0);
+    struct orr_buffer *a = alloc(s, 2 << 20, "a");
+    launch(s, "k", NULL, a);
+    launch(t, "l", NULL, NULL);
+    orr_buffer_free(&a);
+    told_new(&told);
+    alloc(t, 2 << 20, "b");
+    assert_string_equal(told_new(&told), "buffer 2 'b' at 1:0+2097152 cmd 5 stream 1 host 0\n");
+    close_told(&f, &told);
+}
+
+static void host_memory_and_what_the_host_does_with_it(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, orr_sim_open, 1);
+    struct orr_buffer *a = alloc_host(&f, 64, "a");
+    char bytes[64] = {0};
+    ok(orr_buffer_write(a, 8, bytes, 16, -1));
+    ok(orr_buffer_read(a, 0, bytes, 24, -1));
+    orr_buffer_free(&a);
+    assert_string_equal(told_new(&told), "host 0 'host'\n"
+                                         "buffer 1 'a' at 0:0+64 cmd 1 host 0\n"
+                                         "hostwrite 2 'hostwrite' host 0 w1[8:24]\n"
+                                         "hostread 3 'hostread' host 0 r1[0:24]\n"
+                                         "free 1 cmd 4 host 0\n");
+    close_told(&f, &told);
+}
+
+static void members_of_a_collective_say_who_they_are(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, orr_sim_open, 2);
+    struct orr_communicator *comm;
+    ok(orr_communicator_create(f.runtime, "c", (const uint32_t[]){1, 0}, 2, &comm));
+    struct orr_stream *streams[2];
+    struct orr_piece pieces[2];
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        streams[rank] = communicate(&f, orr_communicator_device(comm, rank));
+        pieces[rank] = (struct orr_piece){alloc(streams[rank], 64, "x"), 0};
+    }
+    told_new(&told);
+    for (int i = 0; i < 2; i++)
+        ok(orr_collective_enqueue(comm, ORR_COLLECTIVE_BROADCAST, ORR_DTYPE_F32, 16, 0, streams,
+                                  pieces, pieces, "b", 0, NULL));
+    assert_string_equal(told_new(&told),
+                        "collective 3 'b' host 0 stream 0:1 r1[0:64] comm 0 rank 0 seq 0\n"
+                        "collective 4 'b' host 0 stream 1:1 w2[0:64] comm 0 rank 1 seq 0\n"
+                        "collective 5 'b' host 0 stream 0:2 r1[0:64] comm 0 rank 0 seq 1\n"
+                        "collective 6 'b' host 0 stream 1:2 w2[0:64] comm 0 rank 1 seq 1\n");
+    close_told(&f, &told);
+}
+
+/* Recorded commands are told when they are launched, each time. */
+static void a_launch_tells_its_nodes(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, orr_sim_open, 1);
+    struct orr_stream *s = compute(&f, 0), *t = communicate(&f, 0);
+    struct orr_buffer *a = alloc(s, 64, "a");
+    struct orr_event *e = create_event(&f, "e");
+    struct orr_program *program;
+    told_new(&told);
+    ok(orr_program_begin(f.runtime, &program));
+    launch(s, "k", NULL, a);
+    ok(orr_event_record(e, s));
+    ok(orr_stream_wait(t, e));
+    launch(t, "l", a, NULL);
+    ok(orr_program_end(program));
+    assert_string_equal(told_new(&told), "");
+    ok(orr_program_launch(program, s));
+    assert_string_equal(told_new(&told), "graph 2 'graph launch' host 0 stream 0:1\n"
+                                         "kernel 3 'k' host 0 stream 0:2 w1[0:64]\n"
+                                         "record 4 'record e' host 0 stream 0:3\n"
+                                         "wait 5 'wait e' host 0 stream 1:1 waits 0:1 0:3\n"
+                                         "kernel 6 'l' host 0 stream 1:2 r1[0:64]\n"
+                                         "marker 7 'graph join' host 0 stream 0:4 waits 1:2\n");
+    orr_program_destroy(&program);
+    close_told(&f, &told);
+}
+
+static void with_dispatch_hosts_the_caller_is_told(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    fixture_prepare(&f, orr_sim_open, 2);
+    f.config.runner = ORR_RUNNER_PER_DEVICE;
+    told_init(&told);
+    f.config.observer = &told.observer;
+    fixture_start(&f);
+    launch(compute(&f, 1), "k", NULL, NULL);
+    assert_string_equal(told_new(&told), "host 0 'host'\n"
+                                         "host 1 'dispatch 0'\n"
+                                         "host 2 'dispatch 1'\n"
+                                         "stream 0 'compute' device 1 nb\n"
+                                         "kernel 1 'k' host 0 stream 0:1\n");
+    close_told(&f, &told);
+}
+
+static const char *play_told(const char *text, uint32_t device_count, struct play *play,
+                             struct told *told) {
+    play_prepare(play, text, device_count);
+    told_init(told);
+    play->fixture.config.observer = &told->observer;
+    play_run(play);
+    assert_string_equal(play->error.text, "");
+    return told_new(told);
+}
+
+static void messages_order_the_hosts_of_a_scenario(void **state) {
+    (void)state;
+    struct play play;
+    struct told told;
+    const char *text = "local m = orrery.mailbox()\n"
+                       "orrery.host(function(rank)\n"
+                       "    if rank == 0 then m:put(1) m:put(2) return end\n"
+                       "    orrery.spend(5000)\n"
+                       "    m:take() m:take()\n"
+                       "end)\n"
+                       "orrery.join()\n";
+    assert_string_equal(play_told(text, 2, &play, &told),
+                        "host 0 'host'\n"
+                        "host 1 'rank 0'\n"
+                        "posted host 0 message 1\n"
+                        "taken host 1 message 1\n"
+                        "host 2 'rank 1'\n"
+                        "posted host 0 message 2\n"
+                        "taken host 2 message 2\n"
+                        "posted host 0 message 3\n" /* the program joins */
+                        "posted host 1 message 4\n"
+                        "posted host 1 message 5\n"
+                        "posted host 1 message 6\n" /* rank 0 ends */
+                        "taken host 2 message 4\n"
+                        "taken host 2 message 5\n"
+                        "posted host 2 message 7\n"
+                        "host 3 'host, joined'\n"
+                        "posted host 2 message 8\n"
+                        "taken host 3 message 8\n"
+                        "taken host 3 message 3\n"
+                        "taken host 3 message 6\n"
+                        "taken host 3 message 7\n"
+                        "posted host 3 message 9\n");
+    play_end(&play);
+    told_free(&told);
+}
+
+/* What the runtime itself does with tensors is told like everything else: whoever copies to the
+ * host waits for the copy. */
+static void a_future_says_what_the_host_has_waited_for(void **state) {
+    (void)state;
+    struct play play;
+    struct told told;
+    const char *at = play_told("local f = orrery.ones{ shape = {4} }:future()\n"
+                               "orrery.spend(1000000)\n"
+                               "f:get()\n",
+                               1, &play, &told);
+    int count = 0;
+    while ((at = strstr(at, "observed host 0 ")) != NULL) {
+        at++;
+        count++;
+    }
+    assert_int_equal(count, 2); /* the get, the end of the run */
+    play_end(&play);
+    told_free(&told);
+}
+
+/* --- without memory --- */
+
+static void run_with_failures(struct memory_counting *memory, void *context) {
+    (void)context;
+    struct orr_device_spec spec = spec_for_tests();
+    struct told told;
+    told_init(&told);
+    struct orr_runtime_config config = {.memory = &memory->table,
+                                        .open = orr_sim_open,
+                                        .specs = &spec,
+                                        .device_count = 1,
+                                        .observer = &told.observer};
+    struct orr_runtime *runtime;
+    struct orr_error error = {0};
+    enum orr_status status = orr_runtime_create(&config, &runtime, &error);
+    struct orr_stream *s = status == ORR_OK ? orr_device_stream(runtime, 0, ORR_STREAM_COMPUTE) : 0;
+    struct orr_buffer *a = NULL;
+    if (s && orr_buffer_alloc(s, 64, "a", &a) == ORR_OK) {
+        struct orr_range ranges[20];
+        for (uint32_t i = 0; i < 20; i++)
+            ranges[i] = (struct orr_range){a, i, 1, ORR_ACCESS_READ};
+        struct orr_kernel kernel = {
+            .name = "k", .accesses = ranges, .access_count = 20, .service_ns = 1, .submit_ns = 1};
+        status = orr_stream_kernel(s, &kernel, NULL);
+        assert_true(status == ORR_OK || status == ORR_NO_MEMORY);
+        assert_true((strstr(told.text, "kernel") != NULL) == (status == ORR_OK));
+    }
+    if (runtime)
+        (void)!orr_runtime_finish(runtime);
+    orr_runtime_destroy(&runtime);
+    told_free(&told);
+    orr_error_clear(&error);
+}
+
+static void without_memory_a_command_is_refused_and_not_told(void **state) {
+    (void)state;
+    assert_true(fail_each_request(run_with_failures, NULL) > 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_are_told_with_ranges_and_waits),
+        cmocka_unit_test(nothing_is_told_of_a_call_that_failed),
+        cmocka_unit_test(a_command_that_retires_within_its_submit_is_told_whole),
+        cmocka_unit_test(whatever_the_host_has_seen_is_told),
+        cmocka_unit_test(of_any_points_the_host_knows_one),
+        cmocka_unit_test(reused_bytes_come_after_what_they_were_held_for),
+        cmocka_unit_test(a_wait_for_memory_is_no_order),
+        cmocka_unit_test(host_memory_and_what_the_host_does_with_it),
+        cmocka_unit_test(members_of_a_collective_say_who_they_are),
+        cmocka_unit_test(a_launch_tells_its_nodes),
+        cmocka_unit_test(with_dispatch_hosts_the_caller_is_told),
+        cmocka_unit_test(messages_order_the_hosts_of_a_scenario),
+        cmocka_unit_test(a_future_says_what_the_host_has_waited_for),
+        cmocka_unit_test(without_memory_a_command_is_refused_and_not_told),
+    };
+    return cmocka_run_group_tests_name("observer", tests, NULL, NULL);
+}
