@@ -62,6 +62,8 @@ void orr__observe_command(const struct orr__pending *pending) {
         command.communicator = pending->communicator->id;
         command.rank = pending->command.collective->rank;
         command.collective = pending->communicator->seq;
+        command.members = runtime->submit_group_count;
+        command.collective_kind = pending->command.collective->kind;
     }
     runtime->observer->command(runtime->observer, &command);
 }

@@ -280,6 +280,7 @@ struct orr_runtime {
     struct orr_program *programs;         /* all, the newest first */
     const struct orr_point *submit_waits; /* of the command that is being submitted */
     uint32_t submit_wait_count;
+    uint32_t submit_group_count; /* members of the group that is being submitted */
 
     bool in_call, call_repeats; /* see orr__runtime_call_begin */
     uint32_t operator_depth;

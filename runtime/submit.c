@@ -493,6 +493,7 @@ enum orr_status orr__runtime_submit_group(struct orr_runtime *runtime,
     }
     struct orr_communicator *communicator = pending[0]->communicator;
     begin_attempts(runtime, waits, wait_count);
+    runtime->submit_group_count = count;
     prepare_group(runtime, streams, pending, count);
     status = submit_commands(runtime, pending, count);
     for (uint32_t i = count; status != ORR_OK && i-- > 0;)

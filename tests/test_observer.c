@@ -210,11 +210,12 @@ static void members_of_a_collective_say_who_they_are(void **state) {
     for (int i = 0; i < 2; i++)
         ok(orr_collective_enqueue(comm, ORR_COLLECTIVE_BROADCAST, ORR_DTYPE_F32, 16, 0, streams,
                                   pieces, pieces, "b", 0, NULL));
-    assert_string_equal(told_new(&told),
-                        "collective 3 'b' host 0 stream 0:1 r1[0:64] comm 0 rank 0 seq 0\n"
-                        "collective 4 'b' host 0 stream 1:1 w2[0:64] comm 0 rank 1 seq 0\n"
-                        "collective 5 'b' host 0 stream 0:2 r1[0:64] comm 0 rank 0 seq 1\n"
-                        "collective 6 'b' host 0 stream 1:2 w2[0:64] comm 0 rank 1 seq 1\n");
+    assert_string_equal(
+        told_new(&told),
+        "collective 3 'b' host 0 stream 0:1 r1[0:64] comm 0 rank 0 seq 0 of 2 broadcast\n"
+        "collective 4 'b' host 0 stream 1:1 w2[0:64] comm 0 rank 1 seq 0 of 2 broadcast\n"
+        "collective 5 'b' host 0 stream 0:2 r1[0:64] comm 0 rank 0 seq 1 of 2 broadcast\n"
+        "collective 6 'b' host 0 stream 1:2 w2[0:64] comm 0 rank 1 seq 1 of 2 broadcast\n");
     close_told(&f, &told);
 }
 

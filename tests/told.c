@@ -98,8 +98,9 @@ static void tell_command(struct orr_observer *observer,
         write_text(told, " waits");
     write_points(told, command->waits, command->wait_count);
     if (command->communicator != ORR_ID_NONE)
-        write_text(told, " comm %u rank %u seq %llu", (unsigned)command->communicator,
-                   (unsigned)command->rank, (unsigned long long)command->collective);
+        write_text(told, " comm %u rank %u seq %llu of %u %s", (unsigned)command->communicator,
+                   (unsigned)command->rank, (unsigned long long)command->collective,
+                   (unsigned)command->members, orr_collective_kind_text(command->collective_kind));
     write_text(told, "\n");
 }
 

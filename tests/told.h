@@ -13,7 +13,7 @@
  *     buffer 1 'a' at 0:0+256 cmd 1 stream 0 host 0 after 1:3
  *     free 1 cmd 9 host 0
  *     record_stream 1 stream 1
- *     kernel 3 'k' host 0 stream 0:1 r1[0:16] w2[0:16] waits 1:2 comm 0 rank 1 seq 0
+ *     kernel 3 'k' host 0 stream 0:1 r1[0:16] w2[0:16] waits 1:2 comm 0 rank 1 seq 0 of 2 broadcast
  *     observed host 0 0:3 1:2
  *     posted host 0 message 1
  *     taken host 1 message 1
