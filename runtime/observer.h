@@ -57,8 +57,8 @@ struct orr_observed_command {
     const struct orr_observed_access *accesses;
     const struct orr_point *waits; /* besides the order of its stream; seq 0: nothing */
     uint32_t access_count, wait_count;
-    /* Of a collective: which one, and who. ORR_ID_NONE / 0 otherwise. Its members are told one after
-     * the other, with no other call between them. */
+    /* Of a collective: which one, and who. ORR_ID_NONE / 0 otherwise. Its members are told one
+     * after the other, with no other call between them. */
     uint32_t communicator, rank;
     uint64_t collective; /* sequence number in its communicator */
     uint32_t members;    /* how many there are */
