@@ -1,9 +1,10 @@
 /* Observers: who wants to hear of every call at the moment it is made, in order of calls.
  *
- * Records (runtime/record.h) are written when a fact is complete, in order of completion. A check of
- * what orders what needs the order of calls instead, and what each call waits for; that is what an
- * observer is told. The runtime tells it right after a call was accepted; trace/ tells one from a
- * finished trace in the same words (trace/observe.h), so that a check cannot know the difference.
+ * Records (runtime/record.h) are written when a fact is complete, in order of completion. A
+ * check of what orders what needs the order of calls instead, and what each call waits for; that
+ * is what an observer is told. The runtime tells it right after a call was accepted; trace/
+ * tells one from a finished trace in the same words (trace/observe.h), so that a check cannot
+ * know the difference.
  *
  *     struct orr_observer
  *         ^ tells            ^ tells
