@@ -91,7 +91,7 @@ LIBS := $(PACKAGE_LIBS) -lpthread -ldl -lm
 # Sources
 
 LIB_DIRS := runtime runtime/cpu runtime/cuda sim sim/fake_devices trace hazards analyzer scenarios
-LIB_DIRS := $(sort $(LIB_DIRS) $(patsubst %/,%,$(wildcard runtime/*/)))
+LIB_DIRS := $(sort $(LIB_DIRS) $(patsubst %/,%,$(wildcard runtime/*/ sim/*/ hazards/*/)))
 LIB_SOURCES := $(sort $(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
 CLI_SOURCES := $(sort $(wildcard cli/*.c))
 TEST_SOURCES := $(sort $(wildcard tests/test_*.c))

@@ -272,6 +272,13 @@ struct orr_backend_verbs {
     /* The opposite: bytes that the host layer wrote itself before any command could see them. */
     void (*memory_define)(struct orr_backend *backend, uint32_t memory, uint64_t offset,
                           uint64_t bytes);
+
+    /* For running a program many times: retires whatever is left as PENDING, and is then as it was
+     * right after open; ids start again. */
+    void (*rewind)(struct orr_backend *backend);
+    /* Where the order of hosts is a choice: what the host's next call is about, whose turn it asks
+     * for by host_next. Calls about different things commute. */
+    void (*host_concerns)(struct orr_backend *backend, uint32_t host, uint64_t thing);
 };
 
 /* First member of every backend's own struct. */

@@ -724,6 +724,29 @@ static void free_list(struct orr_runtime *runtime, struct orr_buffer *list) {
     }
 }
 
+static void pool_list(struct orr_runtime *runtime, struct orr_buffer **list) {
+    while (*list) {
+        struct orr_buffer *buffer = *list;
+        *list = buffer->next;
+        free_uses(runtime, buffer->uses);
+        buffer->next = runtime->buffer_pool;
+        runtime->buffer_pool = buffer;
+    }
+}
+
+void orr__buffers_rewind(struct orr_runtime *runtime) {
+    for (uint32_t i = 0; i < runtime->device_count; i++) {
+        struct orr__device *device = &runtime->devices[i];
+        pool_list(runtime, &device->buffers);
+        pool_list(runtime, &device->deferred);
+        device->deferred_end = &device->deferred;
+        for (struct orr__segment *it = device->allocator->first; it; it = it->next)
+            free_uses(runtime, it->history);
+    }
+    pool_list(runtime, &runtime->host_buffers);
+    pool_list(runtime, &runtime->doomed);
+}
+
 /* After the backend was closed: nothing is in use, and the memory behind it all is gone. */
 void orr__buffers_destroy(struct orr_runtime *runtime) {
     for (uint32_t i = 0; i < runtime->device_count; i++) {

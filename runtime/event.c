@@ -12,21 +12,42 @@ static enum orr_status command_name(struct orr_runtime *runtime, const char *kin
     return orr__runtime_name(runtime, text, out_id);
 }
 
+static enum orr_status make_names(struct orr_runtime *runtime, const char *name,
+                                  struct orr__event_names *names) {
+    enum orr_status status = orr__runtime_name(runtime, name, &names->name);
+    if (status == ORR_OK)
+        status = command_name(runtime, "record", name, &names->record);
+    if (status == ORR_OK)
+        status = command_name(runtime, "wait", name, &names->wait);
+    return status;
+}
+
+/* "e1", "e2", ... in order of creation: made once, however often the runtime is rewound. */
+static enum orr_status numbered_names(struct orr_runtime *runtime,
+                                      struct orr__event_names *out_names) {
+    size_t number = runtime->event_count + 1;
+    if (number <= runtime->event_name_capacity && runtime->event_names[number - 1].wait) {
+        *out_names = runtime->event_names[number - 1];
+        return ORR_OK;
+    }
+    char name[32];
+    snprintf(name, sizeof name, "e%llu", (unsigned long long)number);
+    enum orr_status status = make_names(runtime, name, out_names);
+    if (status != ORR_OK || number > ORR__EVENT_NAMES)
+        return status;
+    if (orr_memory_grow(runtime->memory, &runtime->event_names, &runtime->event_name_capacity,
+                        number, sizeof *runtime->event_names, ORR__EVENT_NAMES) != ORR_OK)
+        return orr__runtime_no_memory(runtime);
+    runtime->event_names[number - 1] = *out_names;
+    return ORR_OK;
+}
+
 enum orr_status orr_event_create(struct orr_runtime *runtime, const char *name,
                                  struct orr_event **out_event) {
     *out_event = NULL;
-    char numbered[32];
-    if (!name || !*name) {
-        snprintf(numbered, sizeof numbered, "e%llu",
-                 (unsigned long long)(runtime->event_count + 1));
-        name = numbered;
-    }
-    uint32_t id, record_id, wait_id;
-    enum orr_status status = orr__runtime_name(runtime, name, &id);
-    if (status == ORR_OK)
-        status = command_name(runtime, "record", name, &record_id);
-    if (status == ORR_OK)
-        status = command_name(runtime, "wait", name, &wait_id);
+    struct orr__event_names names;
+    enum orr_status status =
+        name && *name ? make_names(runtime, name, &names) : numbered_names(runtime, &names);
     if (status != ORR_OK)
         return status;
     struct orr_event *event = orr_memory_alloc(runtime->memory, sizeof *event);
@@ -34,9 +55,7 @@ enum orr_status orr_event_create(struct orr_runtime *runtime, const char *name,
         return orr__runtime_no_memory(runtime);
     runtime->event_count++;
     event->runtime = runtime;
-    event->name = id;
-    event->record_name = record_id;
-    event->wait_name = wait_id;
+    event->names = names;
     event->next = runtime->events;
     if (event->next)
         event->next->previous = event;
@@ -67,17 +86,17 @@ void orr__events_destroy(struct orr_runtime *runtime) {
 }
 
 const char *orr_event_name(const struct orr_event *event) {
-    return orr_names_text(event->runtime->names, event->name);
+    return orr_names_text(event->runtime->names, event->names.name);
 }
 
 enum orr_status orr_event_record(struct orr_event *event, struct orr_stream *stream) {
     struct orr_runtime *runtime = stream->runtime;
     assert(event->runtime == runtime);
     struct orr__pending *pending =
-        orr__pending_take(runtime, ORR_COMMAND_RECORD, event->record_name, 0);
+        orr__pending_take(runtime, ORR_COMMAND_RECORD, event->names.record, 0);
     if (!pending)
         return orr__runtime_no_memory(runtime);
-    pending->command.record.event = event->name;
+    pending->command.record.event = event->names.name;
     struct orr_point point;
     enum orr_status status = orr__runtime_submit(stream, pending, NULL, 0, &point);
     if (status != ORR_OK)
@@ -105,10 +124,10 @@ enum orr_status orr_stream_wait(struct orr_stream *stream, struct orr_event *eve
     struct orr_runtime *runtime = stream->runtime;
     assert(event->runtime == runtime);
     struct orr__pending *pending =
-        orr__pending_take(runtime, ORR_COMMAND_WAIT, event->wait_name, 0);
+        orr__pending_take(runtime, ORR_COMMAND_WAIT, event->names.wait, 0);
     if (!pending)
         return orr__runtime_no_memory(runtime);
-    pending->command.record.event = event->name;
+    pending->command.record.event = event->names.name;
     struct orr_point point;
     enum orr_status status =
         orr__runtime_submit(stream, pending, &event->point, event->recorded ? 1 : 0, &point);
@@ -121,7 +140,7 @@ enum orr_status orr_event_sync(struct orr_event *event) {
     struct orr_runtime *runtime = event->runtime;
     if (event->recorded)
         return orr__runtime_wait(runtime, &event->point, 1, ORR_WAIT_ALL, ORR_TIME_MAX,
-                                 ORR_SYNC_EVENT, event->name, NULL);
+                                 ORR_SYNC_EVENT, event->names.name, NULL);
     enum orr_status status = orr__runtime_turn(runtime);
     if (status == ORR_OK)
         orr__runtime_spend_event(runtime, 0);
@@ -131,7 +150,7 @@ enum orr_status orr_event_sync(struct orr_event *event) {
 enum orr_status orr_event_query(struct orr_event *event) {
     struct orr_runtime *runtime = event->runtime;
     if (event->recorded)
-        return orr__runtime_query(runtime, event->point, ORR_SYNC_EVENT, event->name);
+        return orr__runtime_query(runtime, event->point, ORR_SYNC_EVENT, event->names.name);
     enum orr_status status = orr__runtime_turn(runtime);
     if (status == ORR_OK)
         orr__runtime_spend_event(runtime, 0);

@@ -188,10 +188,10 @@ static void add_host_entry(struct orr_runtime *runtime, const char *name) {
 
 /* Host 0 makes the calls. A backend with virtual hosts and a runner for each device has a dispatch
  * host a device behind it, which is charged for launches but makes no calls. */
-static void add_first_hosts(struct orr_runtime *runtime, enum orr_runner runner) {
+void orr__runtime_add_first_hosts(struct orr_runtime *runtime) {
     add_host_entry(runtime, "host");
     runtime->caller_count = 1;
-    if (runner != ORR_RUNNER_PER_DEVICE || !runtime->verbs->host_create)
+    if (!runtime->dispatches || !runtime->verbs->host_create)
         return;
     for (uint32_t i = 0; i < runtime->device_count; i++) {
         char name[32];
@@ -258,7 +258,7 @@ static enum orr_status initialize(struct orr_runtime *runtime,
         runtime->observer->names = runtime->names;
     }
     runtime->dispatches = config->runner == ORR_RUNNER_PER_DEVICE;
-    add_first_hosts(runtime, config->runner);
+    orr__runtime_add_first_hosts(runtime);
     return ORR_OK;
 }
 
@@ -319,6 +319,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
         orr__allocator_destroy(&runtime->devices[i].allocator);
     orr_memory_free(runtime->memory, runtime->devices);
     orr_memory_free(runtime->memory, runtime->hosts);
+    orr_memory_free(runtime->memory, runtime->event_names);
     orr_memory_free(runtime->memory, runtime->point_scratch);
     orr_memory_free(runtime->memory, runtime->observed_accesses);
     orr_memory_free(runtime->memory, runtime->group_commands);
@@ -418,7 +419,9 @@ enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
     return orr__runtime_backend_failed(runtime, status);
 }
 
-enum orr_status orr_runtime_meet(struct orr_runtime *runtime) {
+enum orr_status orr_runtime_meet(struct orr_runtime *runtime, uint64_t thing) {
+    if (runtime->verbs->host_concerns)
+        runtime->verbs->host_concerns(runtime->backend, runtime->host, thing);
     enum orr_status status = orr__runtime_turn(runtime);
     if (status == ORR_OK && runtime->verbs->host_spend)
         runtime->verbs->host_spend(runtime->backend, runtime->host, 1);
@@ -562,6 +565,10 @@ uint64_t orr_runtime_seed(const struct orr_runtime *runtime) {
 
 const char *orr_runtime_backend_name(const struct orr_runtime *runtime) {
     return runtime->verbs->name;
+}
+
+struct orr_backend *orr_runtime_backend(const struct orr_runtime *runtime) {
+    return runtime->backend;
 }
 
 void orr_runtime_meta(struct orr_runtime *runtime, const char *key, const char *value) {

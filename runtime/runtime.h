@@ -69,6 +69,12 @@ enum orr_status orr_runtime_finish(struct orr_runtime *runtime) ORR_MUST_CHECK;
  * handle; accepts NULL. Does not close the sink. */
 void orr_runtime_destroy(struct orr_runtime **runtime);
 
+/* As it was right after its creation, for running a program once more at a fraction of the cost of
+ * a new runtime: everything that was made in it is gone, and ids start again; names stay.
+ * ORR_UNSUPPORTED if the backend can't, or with a sink. After ORR_NO_MEMORY only destroy is
+ * left. */
+enum orr_status orr_runtime_rewind(struct orr_runtime *runtime) ORR_MUST_CHECK;
+
 /* The text of the last failure, borrowed; cleared by orr_error_clear. */
 struct orr_error *orr_runtime_error(struct orr_runtime *runtime);
 
@@ -85,8 +91,9 @@ enum orr_status orr_runtime_next_host(struct orr_runtime *runtime,
 void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host);
 
 /* For layers in which hosts wait for each other, as for messages. A call of the current host that
- * concerns no device: takes its turn (ORR_BLOCKED) and 1 ns where the clock is virtual. */
-enum orr_status orr_runtime_meet(struct orr_runtime *runtime) ORR_MUST_CHECK;
+ * concerns no device: takes its turn (ORR_BLOCKED) and 1 ns where the clock is virtual. `thing`
+ * numbers what it is about: calls about different things commute. */
+enum orr_status orr_runtime_meet(struct orr_runtime *runtime, uint64_t thing) ORR_MUST_CHECK;
 /* The current host makes no calls until another one, then the current host, unparks it: its clock
  * goes on no earlier than that of who unparks it. If all hosts are parked, next_host fails. */
 void orr_runtime_park(struct orr_runtime *runtime);
@@ -111,6 +118,8 @@ const struct orr_device_spec *orr_runtime_spec(const struct orr_runtime *runtime
 bool orr_runtime_timing_only(const struct orr_runtime *runtime);
 uint64_t orr_runtime_seed(const struct orr_runtime *runtime);
 const char *orr_runtime_backend_name(const struct orr_runtime *runtime);
+/* What it runs on, for whoever opened it; borrowed until destroy. */
+struct orr_backend *orr_runtime_backend(const struct orr_runtime *runtime);
 
 /* Adds a row to the trace's table meta, or a finding (severity "error", "warning", "note"; ids of
  * commands and buffer may be 0). Texts are copied. Without a sink a finding is only counted. */

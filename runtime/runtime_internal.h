@@ -30,7 +30,8 @@ enum {
     ORR__NAME_CACHE = 64,       /* a power of two */
     ORR__STREAMS_MAX = 1 << 20, /* of a runtime */
     ORR__HOSTS_MAX = 1 << 16,
-    ORR__STREAM_KINDS = 3
+    ORR__STREAM_KINDS = 3,
+    ORR__EVENT_NAMES = 1 << 12 /* of numbered events that are kept */
 };
 
 /* A command between its call and its retirement. It is what the runtime has most of, up to a
@@ -150,11 +151,16 @@ struct orr_stream {
     struct orr__pool *pool;  /* its blocks; made on first use */
 };
 
+/* Names of an event: its own, and of its commands. */
+struct orr__event_names {
+    uint32_t name, record, wait;
+};
+
 struct orr_event {
     struct orr_runtime *runtime;
-    struct orr_event *previous, *next;     /* of the runtime */
-    struct orr_point point;                /* seq 0: never recorded */
-    uint32_t name, record_name, wait_name; /* its own, and of its commands */
+    struct orr_event *previous, *next; /* of the runtime */
+    struct orr_point point;            /* seq 0: never recorded */
+    struct orr__event_names names;
     bool recorded;
 };
 
@@ -242,10 +248,13 @@ struct orr_runtime {
     uint32_t device_count;
     struct orr_stream **streams; /* by id */
     size_t stream_count, stream_capacity;
+    size_t stream_spare; /* behind the last one: structs left by a rewind, up to this index */
     struct orr__host *hosts;
     size_t host_count, host_capacity;
     uint32_t caller_count; /* hosts that make calls: all but the backend's dispatch hosts */
     struct orr_event *events;
+    struct orr__event_names *event_names; /* of "e1", "e2", ... as far as they were needed */
+    size_t event_name_capacity;
     struct orr_communicator *communicators;
     struct orr_mesh *meshes, *default_mesh;
     struct orr_tensor *tensors;    /* live ones; freed with the runtime */
@@ -352,6 +361,9 @@ void orr__runtime_operator_end(struct orr_runtime *runtime, bool completed);
 /* Charges the current host, outside of operators, one event-sized call; min 1 ns. */
 void orr__runtime_spend_event(struct orr_runtime *runtime, uint32_t device);
 
+/* Host 0, and what a runner for each device has besides. Their room is reserved. */
+void orr__runtime_add_first_hosts(struct orr_runtime *runtime);
+
 /* --- submit.c --- */
 
 /* A command with kind, name, caller and room for `access_count` ranges; NULL without memory. */
@@ -452,6 +464,8 @@ enum orr_status orr__buffer_read(struct orr_buffer *buffer, void *to, uint64_t o
 enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offset, const void *from,
                                        uint64_t bytes) ORR_MUST_CHECK;
 void orr__buffers_destroy(struct orr_runtime *runtime);
+/* All of them go to the pool; nothing uses them. */
+void orr__buffers_rewind(struct orr_runtime *runtime);
 
 /* --- buffer_largest.c --- */
 

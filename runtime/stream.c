@@ -59,6 +59,15 @@ static void record_stream(const struct orr_stream *stream) {
         stream->runtime->observer->stream(stream->runtime->observer, &record);
 }
 
+/* A zeroed struct for the next stream: one that a rewind left where it will be, or a new one. */
+static struct orr_stream *take_struct(struct orr_runtime *runtime) {
+    if (runtime->stream_count >= runtime->stream_spare)
+        return orr_memory_alloc_lines(runtime->memory, sizeof(struct orr_stream));
+    struct orr_stream *stream = runtime->streams[runtime->stream_count];
+    *stream = (struct orr_stream){0};
+    return stream;
+}
+
 enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
                                   enum orr_stream_kind kind, const char *name,
                                   struct orr_stream **out_stream) {
@@ -69,14 +78,15 @@ enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
         status = reserve_stream(runtime);
     if (status != ORR_OK)
         return status;
-    struct orr_stream *stream = orr_memory_alloc_lines(runtime->memory, sizeof *stream);
+    struct orr_stream *stream = take_struct(runtime);
     if (!stream)
         return orr__runtime_no_memory(runtime);
     runtime->scratch.status = ORR_OK;
     status = runtime->verbs->stream_create(runtime->backend, device, kind, &stream->id,
                                            &runtime->scratch);
     if (status != ORR_OK) {
-        orr_memory_free_lines(runtime->memory, stream);
+        if (runtime->stream_count >= runtime->stream_spare)
+            orr_memory_free_lines(runtime->memory, stream);
         return orr__runtime_backend_failed(runtime, status);
     }
     assert(stream->id == runtime->stream_count);
@@ -109,7 +119,10 @@ void orr_stream_destroy(struct orr_stream **handle) {
 }
 
 void orr__streams_destroy(struct orr_runtime *runtime) {
-    for (size_t i = 0; i < runtime->stream_count; i++)
+    size_t count = runtime->stream_count;
+    if (count < runtime->stream_spare)
+        count = runtime->stream_spare;
+    for (size_t i = 0; i < count; i++)
         orr_memory_free_lines(runtime->memory, runtime->streams[i]);
     orr_memory_free(runtime->memory, runtime->streams);
     runtime->streams = NULL;

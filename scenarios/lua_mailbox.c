@@ -114,7 +114,7 @@ static int mailbox_put(lua_State *L) {
     if (lua_isnil(L, 2))
         return orr__raise(L, ORR_INVALID, "put: expected a value, got nothing");
     struct orr_scenario *scenario = orr__stream_caller(L);
-    enum orr_status status = orr_runtime_meet(scenario->runtime);
+    enum orr_status status = orr_runtime_meet(scenario->runtime, mailbox->serial);
     if (status == ORR_OK) {
         push_back(L, scenario->runtime);
         wake_first(scenario, mailbox);
@@ -128,7 +128,7 @@ static int mailbox_take(lua_State *L) {
     lua_settop(L, 2);
     struct orr__handle *mailbox = mailbox_at(L);
     struct orr_scenario *scenario = orr__stream_caller(L);
-    enum orr_status status = orr_runtime_meet(scenario->runtime);
+    enum orr_status status = orr_runtime_meet(scenario->runtime, mailbox->serial);
     if (status == ORR_OK && !pop_front(L, scenario->runtime)) {
         wait_here(L, scenario, mailbox);
         status = ORR_BLOCKED;
@@ -139,9 +139,9 @@ static int mailbox_take(lua_State *L) {
 /* m:count(): messages that are there. */
 static int mailbox_count(lua_State *L) {
     lua_settop(L, 1);
-    (void)mailbox_at(L);
+    const struct orr__handle *mailbox = mailbox_at(L);
     lua_Integer first, last;
-    enum orr_status status = orr_runtime_meet(orr__stream_caller(L)->runtime);
+    enum orr_status status = orr_runtime_meet(orr__stream_caller(L)->runtime, mailbox->serial);
     push_messages(L, &first, &last);
     lua_pushinteger(L, last - first + 1);
     return orr__finish(L, status, 1, 1, mailbox_count);
