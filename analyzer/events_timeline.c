@@ -244,6 +244,9 @@ static uint32_t call_flags(const struct orr_timeline_command *c) {
 static bool has_call(const struct builder *b, const struct orr_timeline_command *c,
                      uint32_t *out_thread) {
     *out_thread = host_find(b->timeline, c->host);
+    if (c->kind == ORR_COMMAND_MARKER && c->stream == ORR_ID_NONE) {
+        return false; /* a message to another host is no call of a device's API */
+    }
     return *out_thread != ORR_EVENTS_NONE && good_time(c->enqueue_ns) &&
            good_time(c->enqueued_ns) && c->enqueued_ns >= c->enqueue_ns;
 }
@@ -576,11 +579,17 @@ static bool same_collective(const struct builder *b, uint32_t x, uint32_t y) {
            b->collective_of[x] == b->collective_of[y];
 }
 
+/* An edge that can make its command wait. The order of streams is known without them; what a host
+ * knew to be done was done before the call, and when it waited for that stands in its syncs. */
+static bool is_awaited(const struct orr_timeline_edge *edge) {
+    return edge->kind != ORR_EDGE_STREAM && edge->kind != ORR_EDGE_HOST;
+}
+
 /* Most commands have no edge but that of their stream: a bit saves the search for the others. */
 static void mark_awaiting(struct builder *b) {
     const struct orr_timeline *t = b->timeline;
     for (size_t e = 0; e < t->edge_count; e++) {
-        if (t->edges[e].kind == ORR_EDGE_STREAM) {
+        if (!is_awaited(&t->edges[e])) {
             continue;
         }
         uint32_t command = command_index(t, t->edges[e].dst);
@@ -601,7 +610,7 @@ static bool add_edges(const struct builder *b, uint32_t command, struct pending 
     for (size_t e = first_edge_to(t, id); e < t->edge_count && t->edges[e].dst == id; e++) {
         uint32_t source = command_index(t, t->edges[e].src);
         event = event || t->edges[e].kind == ORR_EDGE_EVENT;
-        if (t->edges[e].kind == ORR_EDGE_STREAM || source == ORR_EVENTS_NONE ||
+        if (!is_awaited(&t->edges[e]) || source == ORR_EVENTS_NONE ||
             same_collective(b, source, command)) {
             continue;
         }

@@ -152,6 +152,10 @@ enum orr_status orr_future_query(struct orr_future *future) {
     for (uint32_t i = 0; i < future->count; i++) {
         struct orr_point point = future->points[i];
         if (orr__point_retired(runtime, point)) {
+            enum orr_status status = orr__runtime_reserve_seen(runtime, 1);
+            if (status != ORR_OK) {
+                return status;
+            }
             orr__runtime_saw(runtime, &point, 1);
             continue;
         }

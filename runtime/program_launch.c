@@ -129,6 +129,7 @@ static struct orr__pending *take_node(struct orr_program *program, uint32_t inde
     struct orr_command *command = &pending->command;
     command->record = recorded->record;
     command->record.host = runtime->host;
+    command->record.caller = runtime->dispatches ? runtime->host + 1 : 0;
     command->submit_ns = 0;
     command->service_ns = recorded->service_ns;
     command->flags = recorded->flags | ORR_COMMAND_GRAPH_NODE;

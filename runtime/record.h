@@ -75,7 +75,7 @@ enum orr_command_status {
 #define ORR_EDGE_KIND_LIST(X)                                                                      \
     X(STREAM, "stream")                                                                            \
     X(EVENT, "event")                                                                              \
-    X(HOST, "host")                                                                                \
+    X(HOST, "host") /* a host knew that src was done before it called dst */                       \
     X(COLLECTIVE, "collective")                                                                    \
     X(ALLOCATOR, "allocator")
 
@@ -228,7 +228,8 @@ struct orr_record_command {
     uint64_t op;                   /* logical operator, 0 none */
     uint32_t name, event, site;    /* names; event: of record and wait */
     uint32_t host, device, stream; /* ORR_ID_NONE if absent */
-    uint32_t ts_source, pad; /* name of the clock of start_ns, finish_ns if not the run's; else 0 */
+    uint32_t ts_source; /* name of the clock of start_ns, finish_ns if not the run's; else 0 */
+    uint32_t caller;    /* where a dispatch host launches: 1 + the host that called; else 0 */
 };
 
 struct orr_record_edge { /* header.a: enum orr_edge_kind */

@@ -75,6 +75,7 @@ static enum orr_status intern_constants(struct orr_runtime *runtime) {
                      {"fill", &runtime->id_fill},
                      {"hostread", &runtime->id_hostread},
                      {"hostwrite", &runtime->id_hostwrite},
+                     {"post", &runtime->id_post},
                      {"dev", &runtime->id_device_memory},
                      {"pinned", &runtime->id_pinned},
                      {"memory bytes", &runtime->id_memory_bytes},
@@ -318,6 +319,8 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     for (uint32_t i = 0; i < runtime->device_count; i++)
         orr__allocator_destroy(&runtime->devices[i].allocator);
     orr_memory_free(runtime->memory, runtime->devices);
+    for (size_t i = 0; i < runtime->host_count; i++)
+        orr_memory_free(runtime->memory, runtime->hosts[i].seen);
     orr_memory_free(runtime->memory, runtime->hosts);
     orr_memory_free(runtime->memory, runtime->event_names);
     orr_memory_free(runtime->memory, runtime->point_scratch);
@@ -348,27 +351,6 @@ enum orr_status orr_runtime_set_caller(struct orr_runtime *runtime, uint32_t hos
     return status;
 }
 
-static uint64_t post(struct orr_runtime *runtime, uint32_t host) {
-    uint64_t message = ++runtime->message_count;
-    if (runtime->observer)
-        runtime->observer->posted(runtime->observer, host, message);
-    return message;
-}
-
-static void take(struct orr_runtime *runtime, uint32_t host, uint64_t message) {
-    assert(message > 0 && message <= runtime->message_count);
-    if (runtime->observer)
-        runtime->observer->taken(runtime->observer, host, message);
-}
-
-uint64_t orr_runtime_post(struct orr_runtime *runtime) {
-    return post(runtime, runtime->host);
-}
-
-void orr_runtime_take(struct orr_runtime *runtime, uint64_t message) {
-    take(runtime, runtime->host, message);
-}
-
 enum orr_status orr_runtime_add_host(struct orr_runtime *runtime, const char *name,
                                      uint32_t *out_host) {
     *out_host = 0;
@@ -384,9 +366,8 @@ enum orr_status orr_runtime_add_host(struct orr_runtime *runtime, const char *na
     assert(host == runtime->host_count);
     add_host_entry(runtime, name);
     runtime->caller_count++;
-    take(runtime, host, post(runtime, runtime->host));
     *out_host = host;
-    return ORR_OK;
+    return orr__runtime_greet(runtime, host);
 }
 
 enum orr_status orr_runtime_next_host(struct orr_runtime *runtime, uint32_t *out_host) {
@@ -534,7 +515,8 @@ enum orr_status orr_runtime_finish(struct orr_runtime *runtime) {
     for (size_t i = 0; i < runtime->stream_count; i++)
         if (runtime->streams[i]->last.seq > 0)
             runtime->point_scratch[count++] = runtime->streams[i]->last;
-    if (count > 0)
+    status = orr__runtime_reserve_seen(runtime, count);
+    if (status == ORR_OK && count > 0)
         status = orr__runtime_backend_wait(runtime, runtime->point_scratch, count, ORR_WAIT_ALL,
                                            ORR_TIME_MAX);
     if (status != ORR_OK)

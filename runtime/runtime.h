@@ -101,9 +101,10 @@ void orr_runtime_unpark(struct orr_runtime *runtime, uint32_t host);
 /* Such layers say in which order that puts the hosts, so that checks know: all that the current
  * host has done and knows when it posts a message comes before whatever the host that takes it does
  * next. A message is taken once at most, by the current host. Costs no time. That a host makes
- * another one counts as a message to it; being unparked is none. */
+ * another one counts as a message to it; being unparked is none. A message's id is that of a
+ * command, "post", of its host. */
 uint64_t orr_runtime_post(struct orr_runtime *runtime);
-void orr_runtime_take(struct orr_runtime *runtime, uint64_t message);
+enum orr_status orr_runtime_take(struct orr_runtime *runtime, uint64_t message) ORR_MUST_CHECK;
 
 /* Clock of the current host, ns since the run began. */
 int64_t orr_runtime_now(struct orr_runtime *runtime);

@@ -147,6 +147,9 @@ struct orr_stream {
     bool destroyed;
     uint32_t failed_site;    /* of the command whose failure that was, as far as it is known; */
     uint32_t failed_name;    /* names, 0 unknown */
+    uint32_t seen_host;      /* who has last seen something here retired: */
+    uint32_t seen_index;     /* its entry in that host's list, */
+    uint64_t seen_cmd;       /* and the command; 0: nobody */
     struct orr_stream *next; /* of its device */
     struct orr__pool *pool;  /* its blocks; made on first use */
 };
@@ -212,6 +215,12 @@ struct orr__sum {
     struct orr_tensor *terms[2]; /* them, where they can be added; one reference each, or NULL */
 };
 
+/* A command that a host knows to be done, since its last call. */
+struct orr__seen {
+    uint64_t cmd;
+    uint32_t stream; /* ORR_ID_NONE: a message of another host */
+};
+
 struct orr__host {
     int64_t
         first_ns; /* when the call that is being repeated was first made; ORR_TIME_NONE if none */
@@ -220,6 +229,8 @@ struct orr__host {
     uint32_t depth;                 /* gradients that it plays, one inside the other */
     uint32_t pauses;                /* of whatever tape records */
     struct orr__sum sum;
+    struct orr__seen *seen; /* only with a trace; what becomes edges to its next command */
+    size_t seen_count, seen_capacity;
 };
 
 struct orr_communicator {
@@ -278,8 +289,7 @@ struct orr_runtime {
     } name_cache[ORR__NAME_CACHE];
 
     uint64_t command_count, sync_count, buffer_count, collective_count,
-        finding_count;      /* ids given */
-    uint64_t message_count; /* posted */
+        finding_count; /* ids given */
     uint64_t segment_count, event_count, pending_count, program_count;
     uint32_t communicator_count;
 
@@ -310,8 +320,8 @@ struct orr_runtime {
     uint64_t failure_count;
     uint32_t failure_site, failure_name;
     uint32_t id_alloc, id_free, id_record_stream, id_wait, id_copy, id_fill, id_hostread,
-        id_hostwrite, id_device_memory, id_pinned, id_memory_bytes, id_reserved_bytes, id_algorithm,
-        id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */
+        id_hostwrite, id_post, id_device_memory, id_pinned, id_memory_bytes, id_reserved_bytes,
+        id_algorithm, id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */
 };
 
 /* --- runtime.c --- */
@@ -430,6 +440,13 @@ enum orr_status orr__runtime_query(struct orr_runtime *runtime, struct orr_point
  * above say so themselves. Not for what the runtime sees for its own purposes, as an allocator that
  * is out of memory does: from such waits nobody may take an order (races.md rule 19). */
 void orr__runtime_saw(struct orr_runtime *runtime, const struct orr_point *points, uint32_t count);
+/* Room for `count` of them; before the call that sees them, so that nothing fails afterwards. */
+enum orr_status orr__runtime_reserve_seen(struct orr_runtime *runtime,
+                                          uint32_t count) ORR_MUST_CHECK;
+/* Edges from what the current host has seen since its last command to its next one. */
+void orr__runtime_tell_seen(struct orr_runtime *runtime, uint64_t cmd);
+/* A message from the current host to a new one. */
+enum orr_status orr__runtime_greet(struct orr_runtime *runtime, uint32_t host) ORR_MUST_CHECK;
 /* True if the point has retired as far as the host layer has heard. */
 bool orr__point_retired(const struct orr_runtime *runtime, struct orr_point point);
 /* Frees all streams. */

@@ -367,11 +367,6 @@ static uint64_t observed_command(const struct orr_runtime *runtime, const struct
     return cmd;
 }
 
-void orr__runtime_saw(struct orr_runtime *runtime, const struct orr_point *points, uint32_t count) {
-    if (runtime->observer && count > 0)
-        runtime->observer->observed(runtime->observer, runtime->host, points, count);
-}
-
 /* Of a wait that has ended well: what the host knows now. Of several points of which any would do,
  * that is the first one that has retired, whatever else may have. */
 static void saw_any(struct orr_runtime *runtime, const struct orr_point *points, uint32_t count) {
@@ -453,7 +448,9 @@ enum orr_status orr__runtime_wait(struct orr_runtime *runtime, const struct orr_
     enum orr_status status = check_capture(runtime, points, count, &taken);
     if (taken)
         return status;
-    status = orr__runtime_block(runtime, points, count, mode, deadline_ns, kind, target);
+    status = orr__runtime_reserve_seen(runtime, count);
+    if (status == ORR_OK)
+        status = orr__runtime_block(runtime, points, count, mode, deadline_ns, kind, target);
     if (status != ORR_OK)
         return status;
     if (mode == ORR_WAIT_ALL)
@@ -477,6 +474,9 @@ enum orr_status orr__runtime_query(struct orr_runtime *runtime, struct orr_point
     bool taken;
     enum orr_status status = check_capture(runtime, &point, 1, &taken);
     if (taken)
+        return status;
+    status = orr__runtime_reserve_seen(runtime, 1);
+    if (status != ORR_OK)
         return status;
     int64_t begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
     runtime->scratch.status = ORR_OK;

@@ -132,7 +132,8 @@ static void clear_record(const struct orr_runtime *runtime, struct orr_record_co
     record->site = runtime->site;
     record->host = runtime->host;
     record->device = record->stream = ORR_ID_NONE;
-    record->ts_source = record->pad = 0;
+    record->ts_source = 0;
+    record->caller = runtime->dispatches ? runtime->host + 1 : 0;
 }
 
 static void clear_command(struct orr__pending *pending) {
@@ -281,6 +282,7 @@ static void tell(struct orr__pending *pending) {
     if (!runtime->writer)
         return;
     tell_edges(runtime, pending->command.record.id);
+    orr__runtime_tell_seen(pending->runtime, pending->command.record.id);
     if (runtime->trace_accesses)
         tell_accesses(pending, pending->command.record.id);
 }
@@ -573,6 +575,7 @@ uint64_t orr__runtime_host_command(struct orr_runtime *runtime, enum orr_command
     record.header.b = ORR_DTYPE_NONE;
     record.header.c = ORR_COMMAND_STATUS_OK;
     orr_record_push(runtime->writer, &record);
+    orr__runtime_tell_seen(runtime, id);
     return id;
 }
 

@@ -57,17 +57,19 @@ static void push_back(lua_State *L, struct orr_runtime *runtime) {
     lua_pop(L, 1);
 }
 
-/* Pushes the oldest message and drops it; false, and nothing pushed, if there is none. */
-static bool pop_front(lua_State *L, struct orr_runtime *runtime) {
+/* Pushes the oldest message and drops it. ORR_BLOCKED, and nothing pushed, if there is none. */
+static enum orr_status pop_front(lua_State *L, struct orr_runtime *runtime) {
     lua_Integer first, last;
     push_messages(L, &first, &last);
     if (first > last) {
         lua_pop(L, 1);
-        return false;
+        return ORR_BLOCKED;
     }
     lua_getfield(L, -1, "ids");
     lua_rawgeti(L, -1, first);
-    orr_runtime_take(runtime, (uint64_t)lua_tointeger(L, -1));
+    enum orr_status status = orr_runtime_take(runtime, (uint64_t)lua_tointeger(L, -1));
+    if (status != ORR_OK)
+        return status;
     lua_pop(L, 1);
     lua_pushnil(L);
     lua_rawseti(L, -2, first);
@@ -78,7 +80,7 @@ static bool pop_front(lua_State *L, struct orr_runtime *runtime) {
     lua_pushinteger(L, first + 1);
     lua_setfield(L, -3, "first");
     lua_remove(L, -2);
-    return true;
+    return ORR_OK;
 }
 
 /* --- waiting --- */
@@ -129,9 +131,10 @@ static int mailbox_take(lua_State *L) {
     struct orr__handle *mailbox = mailbox_at(L);
     struct orr_scenario *scenario = orr__stream_caller(L);
     enum orr_status status = orr_runtime_meet(scenario->runtime, mailbox->serial);
-    if (status == ORR_OK && !pop_front(L, scenario->runtime)) {
-        wait_here(L, scenario, mailbox);
-        status = ORR_BLOCKED;
+    if (status == ORR_OK) {
+        status = pop_front(L, scenario->runtime);
+        if (status == ORR_BLOCKED)
+            wait_here(L, scenario, mailbox);
     }
     return orr__finish(L, status, 2, 1, mailbox_take);
 }

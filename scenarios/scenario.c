@@ -154,6 +154,17 @@ static enum orr_status become(struct orr_scenario *scenario, uint32_t id, struct
                          orr_runtime_error(scenario->runtime)->text);
 }
 
+/* What the host has done and knew at its end is known to the current one. */
+static enum orr_status take_farewell(struct orr_scenario *scenario, struct orr__host *host,
+                                     struct orr_error *error) {
+    uint64_t message = host->farewell;
+    host->farewell = 0;
+    if (message == 0 || orr_runtime_take(scenario->runtime, message) == ORR_OK)
+        return ORR_OK;
+    return orr_error_set(error, ORR_NO_MEMORY, "%s: %s", scenario->config.path,
+                         orr_runtime_error(scenario->runtime)->text);
+}
+
 /* The program goes on after orrery.join: as a new host of the runtime, because the one that it was
  * has ended, at the latest time of all that have ended. */
 static enum orr_status revive_program(struct orr_scenario *scenario, struct orr_error *error) {
@@ -165,11 +176,8 @@ static enum orr_status revive_program(struct orr_scenario *scenario, struct orr_
         return orr_error_set(error, status, "%s: %s", scenario->config.path,
                              orr_runtime_error(runtime)->text);
     status = become(scenario, program->id, error);
-    for (size_t i = 0; i < scenario->host_count; i++) {
-        if (scenario->hosts[i].farewell)
-            orr_runtime_take(runtime, scenario->hosts[i].farewell);
-        scenario->hosts[i].farewell = 0;
-    }
+    for (size_t i = 0; status == ORR_OK && i < scenario->host_count; i++)
+        status = take_farewell(scenario, &scenario->hosts[i], error);
     int64_t now_ns = orr_runtime_now(runtime);
     if (status != ORR_OK || now_ns >= scenario->end_ns)
         return status;
@@ -214,9 +222,10 @@ static enum orr_status leave(struct orr_scenario *scenario, struct orr__host *ho
         return status;
     int64_t now_ns = orr_runtime_now(scenario->runtime);
     scenario->end_ns = now_ns > scenario->end_ns ? now_ns : scenario->end_ns;
+    if (last)
+        return ORR_OK;
     host->farewell = orr_runtime_post(scenario->runtime);
-    if (!last)
-        orr_runtime_host_done(scenario->runtime, host->id);
+    orr_runtime_host_done(scenario->runtime, host->id);
     return ORR_OK;
 }
 

@@ -1,5 +1,7 @@
 /* What a runtime tells an observer: every call that orders work or touches memory, in order of
  * calls, with all that it waits for. */
+#include <stdio.h>
+
 #include "runtime/program.h"
 #include "tests/runtime_fixture.h"
 #include "tests/scenario_play.h"
@@ -307,8 +309,7 @@ static void messages_order_the_hosts_of_a_scenario(void **state) {
                         "taken host 3 message 8\n"
                         "taken host 3 message 3\n"
                         "taken host 3 message 6\n"
-                        "taken host 3 message 7\n"
-                        "posted host 3 message 9\n");
+                        "taken host 3 message 7\n");
     play_end(&play);
     told_free(&told);
 }
@@ -331,6 +332,111 @@ static void a_future_says_what_the_host_has_waited_for(void **state) {
     assert_int_equal(count, 2); /* the get, the end of the run */
     play_end(&play);
     told_free(&told);
+}
+
+/* --- the same in the trace --- */
+
+/* The edges of kind host, in order: " 1>3 2>3". */
+static const char *host_edges(const struct fixture *f, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < record_count(f, ORR_RECORD_EDGE); i++) {
+        const struct orr_record_edge *edge = record_at(f, ORR_RECORD_EDGE, i);
+        if (edge->header.a == ORR_EDGE_HOST && used < size)
+            used += (size_t)snprintf(text + used, size - used, " %llu>%llu",
+                                     (unsigned long long)edge->src, (unsigned long long)edge->dst);
+    }
+    return text;
+}
+
+static void what_a_host_has_seen_leads_to_its_next_command(void **state) {
+    (void)state;
+    char text[256];
+    struct fixture f;
+    fixture_open(&f, manual_open, 1);
+    struct orr_stream *s = compute(&f, 0), *t = communicate(&f, 0);
+    struct orr_event *e = create_event(&f, "e");
+    launch(s, "1", NULL, NULL);
+    ok(orr_event_record(e, s)); /* 2 */
+    launch(s, "3", NULL, NULL);
+    launch(t, "4", NULL, NULL);
+    ok(orr_stream_sync(t));
+    ok(orr_event_sync(e));
+    ok(orr_stream_sync(s));
+    ok(orr_event_query(e)); /* older than what is known */
+    assert_string_equal(host_edges(&f, text, sizeof text), "");
+    struct orr_buffer *a = alloc(s, 8, "a"); /* 5 */
+    assert_string_equal(host_edges(&f, text, sizeof text), " 4>5 3>5");
+    ok(orr_device_sync(f.runtime, 0)); /* nothing new */
+    launch(t, "6", NULL, NULL);
+    launch(t, "7", NULL, NULL);
+    assert_string_equal(host_edges(&f, text, sizeof text), " 4>5 3>5");
+    ok(orr_stream_sync(t));
+    orr_buffer_free(&a); /* 8 */
+    assert_string_equal(host_edges(&f, text, sizeof text), " 4>5 3>5 7>8");
+    fixture_close(&f);
+}
+
+static void a_message_carries_what_its_host_has_seen(void **state) {
+    (void)state;
+    char text[256];
+    struct play play;
+    play_prepare(&play,
+                 "local s, m = orrery.device(0):stream('compute'), orrery.mailbox()\n"
+                 "orrery.host(function(rank)\n" /* 1, 2: the starts; the program ends: 3 */
+                 "    if rank == 0 then\n"
+                 "        s:kernel{ ns = 100000 }\n" /* 4 */
+                 "        s:sync()\n"
+                 "        m:put('done')\n" /* 5; rank 0 ends: 6 */
+                 "    else\n"
+                 "        m:take()\n"
+                 "        s:kernel{ ns = 1 }\n" /* 7 */
+                 "        s:sync()\n"
+                 "    end\n"
+                 "end)\n",
+                 2);
+    play_run(&play);
+    assert_string_equal(play.error.text, "");
+    assert_string_equal(host_edges(&play.fixture, text, sizeof text), " 1>4 4>5 2>7 5>7");
+    const struct orr_record_command *marker = command_record(&play.fixture, 5);
+    assert_int_equal(marker->header.a, ORR_COMMAND_MARKER);
+    assert_int_equal(marker->stream, ORR_ID_NONE);
+    assert_int_equal(marker->host, 1);
+    play_end(&play);
+}
+
+/* Two hosts that look at one stream in turn, and never call, must not add up. */
+static void a_host_that_only_asks_keeps_one_entry_a_stream(void **state) {
+    (void)state;
+    struct play play;
+    play_prepare(&play,
+                 "local s = orrery.device(0):stream('compute')\n"
+                 "s:kernel{ ns = 1 }\n"
+                 "orrery.host(function(rank)\n"
+                 "    orrery.spend(100000 + rank)\n"
+                 "    for i = 1, 1000 do s:query() end\n"
+                 "end, 2)\n",
+                 1);
+    play_run(&play);
+    assert_string_equal(play.error.text, "");
+    const struct orr_runtime *runtime = play.fixture.runtime;
+    assert_int_equal(runtime->host_count, 3);
+    for (size_t i = 0; i < runtime->host_count; i++)
+        assert_in_range(runtime->hosts[i].seen_count, 0, 2);
+    play_end(&play);
+}
+
+static void what_a_dispatch_host_launches_says_who_called(void **state) {
+    (void)state;
+    struct fixture f;
+    fixture_prepare(&f, orr_sim_open, 2);
+    f.config.runner = ORR_RUNNER_PER_DEVICE;
+    fixture_start(&f);
+    launch(compute(&f, 1), "k", NULL, NULL);
+    ok(orr_runtime_finish(f.runtime));
+    assert_int_equal(command_record(&f, 1)->host, 2);
+    assert_int_equal(command_record(&f, 1)->caller, 1);
+    fixture_close(&f);
 }
 
 /* --- without memory --- */
@@ -387,6 +493,10 @@ int main(void) {
         cmocka_unit_test(with_dispatch_hosts_the_caller_is_told),
         cmocka_unit_test(messages_order_the_hosts_of_a_scenario),
         cmocka_unit_test(a_future_says_what_the_host_has_waited_for),
+        cmocka_unit_test(what_a_host_has_seen_leads_to_its_next_command),
+        cmocka_unit_test(a_message_carries_what_its_host_has_seen),
+        cmocka_unit_test(a_host_that_only_asks_keeps_one_entry_a_stream),
+        cmocka_unit_test(what_a_dispatch_host_launches_says_who_called),
         cmocka_unit_test(without_memory_a_command_is_refused_and_not_told),
     };
     return cmocka_run_group_tests_name("observer", tests, NULL, NULL);

@@ -135,7 +135,8 @@ CREATE TABLE cmd_row (
     device,
     stream,
     seq,
-    code NOT NULL,   -- kind | status << 8 | unit << 16 | (dtype + 1) << 24, without dtype 0 << 24;
+    code NOT NULL,   -- kind | status << 8 | unit << 16 | (dtype + 1) << 24, without dtype 0 << 24,
+                     -- | (caller + 1) << 32 if that is another than host;
                      -- kind: kernel collective copy fill hostfn record wait alloc free
                      -- record_stream graph marker hostread hostwrite from 0; status: pending ok
                      -- poisoned failed skipped from 0; unit: vector matrix from 0
@@ -285,18 +286,22 @@ CREATE VIEW cmd AS SELECT
     flops,        -- as in op, of this command alone: its own device's share
     bytes_read,
     bytes_written,
-    CASE code >> 24 WHEN 1 THEN 'f64' WHEN 2 THEN 'f32' WHEN 3 THEN 'f16' WHEN 4 THEN 'bf16'
+    CASE code >> 24 & 255 WHEN 1 THEN 'f64' WHEN 2 THEN 'f32' WHEN 3 THEN 'f16' WHEN 4 THEN 'bf16'
         WHEN 5 THEN 'i32' WHEN 6 THEN 'i64' WHEN 7 THEN 'bool' WHEN 8 THEN 'i8'
         WHEN 9 THEN 'f8e4m3' WHEN 10 THEN 'f8e5m2' END AS dtype,
     coalesce((SELECT text FROM text WHERE id = r.ts_source),
         (SELECT value FROM meta WHERE key = 'clock')) AS ts_source, -- where start_ns and finish_ns
                                                                     -- come from
-    CASE code >> 16 & 255 WHEN 0 THEN 'vector' WHEN 1 THEN 'matrix' END AS unit -- as in device_peak
+    CASE code >> 16 & 255 WHEN 0 THEN 'vector' WHEN 1 THEN 'matrix' END AS unit, -- as in device_peak
+    CASE code >> 32 WHEN 0 THEN host ELSE (code >> 32) - 1 END AS caller -- host.id that called; host
+                  -- is another one if each device has a dispatch host, which launches
 FROM cmd_row AS r;
 
 -- Why command dst could not start before command src had finished: stream (order of one stream),
--- event (a wait), host (a host waited before it enqueued), collective (members start together),
--- allocator (memory was reused).
+-- event (a wait), host (the caller of dst knew that src was done: its first call since then),
+-- collective (members start together), allocator (memory was reused). What hosts tell each other are
+-- commands, kind marker and in no stream, of those who tell; an edge of kind host leads from one to
+-- the first call of the host that was told.
 CREATE VIEW edge AS SELECT src, dst,
     CASE kind WHEN 0 THEN 'stream' WHEN 1 THEN 'event' WHEN 2 THEN 'host' WHEN 3 THEN 'collective'
         WHEN 4 THEN 'allocator' END AS kind

@@ -288,9 +288,16 @@ static void result_text(sqlite3_context *context, const char *text) {
     sqlite3_result_text(context, text, -1, SQLITE_STATIC);
 }
 
+/* `at` is the first small field of a command's header. */
 static void result_code(sqlite3_context *context, const unsigned char *at) {
+    const unsigned char *record = at - offsetof(struct orr_record, a);
+    uint32_t host = load_u32(record + offsetof(struct orr_record_command, host));
+    uint32_t caller = load_u32(record + offsetof(struct orr_record_command, caller));
     uint8_t dtype = (uint8_t)(at[1] + 1); /* ORR_DTYPE_NONE becomes 0 */
-    sqlite3_result_int64(context, at[0] | at[2] << 8 | at[3] << 16 | (int64_t)dtype << 24);
+    int64_t code = at[0] | at[2] << 8 | at[3] << 16 | (int64_t)dtype << 24;
+    if (caller > 0 && caller - 1 != host)
+        code |= (int64_t)(caller & INT32_MAX) << 32;
+    sqlite3_result_int64(context, code);
 }
 
 /* A column that is left without a result is NULL. */

@@ -61,6 +61,7 @@ struct orr_timeline_op {
 struct orr_timeline_command {
     uint64_t id, op, seq;
     uint32_t host, device, stream;
+    uint32_t caller; /* the host that called; another one than `host` if that is a dispatch host */
     enum orr_command_kind kind;
     enum orr_command_status status;
     enum orr_dtype dtype;

@@ -174,13 +174,14 @@ static enum orr_status read_op(struct orr__reader *reader, void *item) {
 static enum orr_status unpack_code(struct orr__reader *reader, int column,
                                    struct orr_timeline_command *command) {
     sqlite3_int64 code = sqlite3_column_int64(reader->statement, column);
-    sqlite3_int64 dtype = code >> 24;
+    sqlite3_int64 dtype = code >> 24 & 255, caller = code >> 32;
     if ((code & 255) >= ORR_COMMAND_KIND_COUNT || (code >> 8 & 255) >= ORR_COMMAND_STATUS_COUNT ||
-        (code >> 16 & 255) > ORR_UNIT_MATRIX || dtype < 0 || dtype > ORR_DTYPE_COUNT)
+        (code >> 16 & 255) > ORR_UNIT_MATRIX || code < 0 || dtype > ORR_DTYPE_COUNT)
         return orr__fail_value(reader, "code", code);
     command->kind = (enum orr_command_kind)(code & 255);
     command->status = (enum orr_command_status)(code >> 8 & 255);
     command->unit = (uint8_t)(code >> 16 & 255);
+    command->caller = caller == 0 ? command->host : (uint32_t)(caller - 1);
     command->dtype = dtype == 0 ? ORR_DTYPE_NONE : (enum orr_dtype)(dtype - 1);
     return ORR_OK;
 }
