@@ -72,7 +72,7 @@ $(error VARIANT=$(VARIANT) is not one of: $(VARIANTS))
 endif
 
 # Libraries: by pkg-config. Their headers are system headers, so that their warnings are not ours.
-PACKAGES := sqlite3 lua5.4 openblas zlib
+PACKAGES := sqlite3 lua5.4 openblas zlib yajl
 TEST_PACKAGES := cmocka
 pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
 PACKAGE_CFLAGS := $(patsubst -I%,-isystem %,$(call pkg,--cflags $(PACKAGES)))

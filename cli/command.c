@@ -13,6 +13,7 @@ static const struct verb {
     {"run", orr_cli_run, "run a scenario and leave a trace"},
     {"analyze", orr_cli_analyze, "explain a trace: where the time went, and why"},
     {"export", orr_cli_export, "write a trace as a timeline for ui.perfetto.dev"},
+    {"check", orr_cli_check, "judge stream programs: races, lifetimes, hangs, capture rules"},
     {"devices", orr_cli_devices,
      "list the machines that can be simulated, or one with its sources"},
     {"test", orr_cli_test, "run scenarios and judge their expectations"},
@@ -74,7 +75,7 @@ static enum orr_exit unknown_verb(const struct orr_cli *cli, const char *word) {
         return orr_cli_usage(cli, NULL, "unknown verb '%s'; did you mean '%s'?", word, nearest);
     return orr_cli_usage(cli, NULL,
                          "unknown verb '%s'; this version has run, analyze, export, "
-                         "devices and test",
+                         "check, devices and test",
                          word);
 }
 
@@ -87,7 +88,8 @@ static enum orr_exit dispatch(const struct orr_cli *cli, int argc, char **argv) 
         return ORR_EXIT_OK;
     }
     if (argc < 2)
-        return orr_cli_usage(cli, NULL, "expected a verb: run, analyze, export, devices or test");
+        return orr_cli_usage(cli, NULL,
+                             "expected a verb: run, analyze, export, check, devices or test");
     for (int i = 0; i < VERB_COUNT; i++)
         if (strcmp(verbs[i].name, word) == 0)
             return verbs[i].run(cli, argc - 1, argv + 1);

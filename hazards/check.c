@@ -60,6 +60,9 @@ static enum orr_status set_text(const struct orr_memory *memory, char **text, co
     if (!made)
         return ORR_NO_MEMORY;
     vsnprintf(made, size, format, arguments);
+    if (length >= TEXT_MAX) /* not half a character */
+        for (size_t end = size - 1; end > 0 && ((unsigned char)made[end - 1] & 0x80); end--)
+            made[end - 1] = '\0';
     orr_memory_free(memory, *text);
     *text = made;
     return ORR_OK;

@@ -1,0 +1,81 @@
+#include "cli/check.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: orrery check PROGRAM.jsonl [--json] [--states N]\n"
+    "\n"
+    "Judges stream programs, a JSON object a line (docs/stream_programs.md): data races, use of\n"
+    "memory outside its life, hangs, broken rules of stream capture. The verdict follows from the\n"
+    "program alone, not from timing. PROGRAM may be - for standard input.\n"
+    "\n"
+    "  --json      one JSON object per program on stdout, nothing else\n"
+    "  --states N  gives up a question about hangs beyond N states: verdict unknown (4000000)\n"
+    "\n"
+    "Exit codes: 3 if a line was malformed, else 1 if a program is unsafe, else 4 if a verdict is\n"
+    "unknown, else 0.\n";
+
+enum input { INPUT_PROGRAMS, INPUT_TRACE, INPUT_SCENARIO };
+
+/* By what is in it, and a scenario by its name: Lua has no mark. */
+static enum orr_exit find_input(const struct orr_cli *cli, const char *path,
+                                enum input *out_input) {
+    static const char mark[16] = "SQLite format 3"; /* with the NUL behind it */
+    size_t length = strlen(path);
+    *out_input = INPUT_PROGRAMS;
+    if (strcmp(path, "-") == 0)
+        return ORR_EXIT_OK;
+    char start[sizeof mark];
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        fprintf(cli->err, "orrery: %s: %s; a file of stream programs was expected\n", path,
+                strerror(errno));
+        return ORR_EXIT_INPUT;
+    }
+    if (length > 4 && strcmp(path + length - 4, ".lua") == 0)
+        *out_input = INPUT_SCENARIO;
+    else if (fread(start, 1, sizeof start, file) == sizeof start &&
+             memcmp(start, mark, sizeof mark) == 0)
+        *out_input = INPUT_TRACE;
+    fclose(file);
+    return ORR_EXIT_OK;
+}
+
+/* A number of states, from 1; false if the text is none. */
+static bool read_states(const char *text, uint64_t *out_states) {
+    uint64_t value = 0;
+    for (const char *at = text; *at; at++) {
+        if (*at < '0' || *at > '9' || value > (UINT64_MAX - 9) / 10)
+            return false;
+        value = 10 * value + (uint64_t)(*at - '0');
+    }
+    *out_states = value;
+    return value > 0;
+}
+
+enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv) {
+    const char *states = NULL;
+    int help, as_json = 0;
+    const struct orr_cli_option options[] = {
+        {"--json", NULL, &as_json}, {"--states", &states, NULL}, {NULL, NULL, NULL}};
+    struct orr_cli_positional words;
+    enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
+    if (exit != ORR_EXIT_OK || help)
+        return exit;
+    if (words.count != 1)
+        return orr_cli_usage(cli, argv[0], "expected one file of stream programs");
+    struct orr_check_request request = {.path = words.items[0], .as_json = as_json};
+    if (states && !read_states(states, &request.states_max))
+        return orr_cli_usage(cli, argv[0], "--states %s: a whole number from 1 was expected",
+                             states);
+    enum input input;
+    exit = find_input(cli, request.path, &input);
+    if (exit != ORR_EXIT_OK)
+        return exit;
+    if (input == INPUT_PROGRAMS)
+        return orr_cli_check_programs(cli, &request);
+    fprintf(cli->err, "orrery: %s: a %s; stream programs were expected\n", request.path,
+            input == INPUT_TRACE ? "trace" : "scenario");
+    return ORR_EXIT_INPUT;
+}

@@ -1,0 +1,22 @@
+/* The verb `check`, which is a file for each kind of input.
+ *
+ * Threads: one. */
+#ifndef ORR_CLI_CHECK_H
+#define ORR_CLI_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/cli.h"
+
+struct orr_check_request {
+    const char *path; /* "-": standard input */
+    bool as_json;
+    uint64_t states_max; /* 0: the default */
+};
+
+/* Stream programs, a line each: a verdict per line, in the order of the file. */
+enum orr_exit orr_cli_check_programs(const struct orr_cli *cli,
+                                     const struct orr_check_request *request);
+
+#endif
