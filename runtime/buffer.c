@@ -560,6 +560,17 @@ static const struct orr__use *find_use(const struct orr_buffer *buffer,
     return NULL;
 }
 
+/* Which buffer a record_stream is about: as if it read it. */
+static void record_use(const struct orr_buffer *buffer, uint64_t cmd) {
+    struct orr_record_access access = {.header = ORR_RECORD_HEADER(access, ACCESS),
+                                       .cmd = cmd,
+                                       .buffer = buffer->id,
+                                       .bytes = buffer->bytes};
+    access.header.a = ORR_ACCESS_READ;
+    if (buffer->runtime->trace_accesses)
+        orr__runtime_record(buffer->runtime, &access);
+}
+
 enum orr_status orr_buffer_record_stream(struct orr_buffer *buffer, struct orr_stream *stream) {
     struct orr_runtime *runtime = buffer->runtime;
     if (!buffer->live)
@@ -580,8 +591,10 @@ enum orr_status orr_buffer_record_stream(struct orr_buffer *buffer, struct orr_s
         buffer->uses = use;
     }
     orr__runtime_spend_event(runtime, buffer->device);
-    orr__runtime_host_command(runtime, ORR_COMMAND_RECORD_STREAM, runtime->id_record_stream,
-                              stream->device, stream->id, begin_ns);
+    uint64_t cmd =
+        orr__runtime_host_command(runtime, ORR_COMMAND_RECORD_STREAM, runtime->id_record_stream,
+                                  stream->device, stream->id, begin_ns);
+    record_use(buffer, cmd);
     if (runtime->observer && stream != buffer->stream)
         runtime->observer->record_stream(runtime->observer, buffer->id, stream->id);
     return ORR_OK;

@@ -1,6 +1,6 @@
-/* What hosts know to be done, for the trace: a sync, a query or a message from another host says so,
- * and the host's next command comes after it. The observer is told at once; the trace says it with
- * edges of kind host to that command.
+/* What hosts know to be done: a sync, a query or a message from another host says so, and the
+ * host's next command comes after it. The observer is told at once; the trace says it with edges
+ * of kind host to that command.
  *
  *     k1 k2 k3   sync(k2)   l   sync(k3)  m        edges k2 -> l, k3 -> m
  *

@@ -286,22 +286,23 @@ CREATE VIEW cmd AS SELECT
     flops,        -- as in op, of this command alone: its own device's share
     bytes_read,
     bytes_written,
-    CASE code >> 24 & 255 WHEN 1 THEN 'f64' WHEN 2 THEN 'f32' WHEN 3 THEN 'f16' WHEN 4 THEN 'bf16'
+    CASE code >> 24 & 255
+        WHEN 1 THEN 'f64' WHEN 2 THEN 'f32' WHEN 3 THEN 'f16' WHEN 4 THEN 'bf16'
         WHEN 5 THEN 'i32' WHEN 6 THEN 'i64' WHEN 7 THEN 'bool' WHEN 8 THEN 'i8'
         WHEN 9 THEN 'f8e4m3' WHEN 10 THEN 'f8e5m2' END AS dtype,
     coalesce((SELECT text FROM text WHERE id = r.ts_source),
         (SELECT value FROM meta WHERE key = 'clock')) AS ts_source, -- where start_ns and finish_ns
                                                                     -- come from
-    CASE code >> 16 & 255 WHEN 0 THEN 'vector' WHEN 1 THEN 'matrix' END AS unit, -- as in device_peak
-    CASE code >> 32 WHEN 0 THEN host ELSE (code >> 32) - 1 END AS caller -- host.id that called; host
-                  -- is another one if each device has a dispatch host, which launches
+    CASE code >> 16 & 255 WHEN 0 THEN 'vector' WHEN 1 THEN 'matrix' END AS unit, -- as device_peak
+    CASE code >> 32 WHEN 0 THEN host ELSE (code >> 32) - 1 END AS caller -- host.id that called: not
+                                                -- `host` where each device has one that launches
 FROM cmd_row AS r;
 
 -- Why command dst could not start before command src had finished: stream (order of one stream),
 -- event (a wait), host (the caller of dst knew that src was done: its first call since then),
--- collective (members start together), allocator (memory was reused). What hosts tell each other are
--- commands, kind marker and in no stream, of those who tell; an edge of kind host leads from one to
--- the first call of the host that was told.
+-- collective (members start together), allocator (memory was reused). What hosts tell each other
+-- are commands, of kind marker and in no stream, of those who tell; an edge of kind host leads from
+-- one to the first call of the host that was told.
 CREATE VIEW edge AS SELECT src, dst,
     CASE kind WHEN 0 THEN 'stream' WHEN 1 THEN 'event' WHEN 2 THEN 'host' WHEN 3 THEN 'collective'
         WHEN 4 THEN 'allocator' END AS kind
@@ -358,7 +359,8 @@ CREATE VIEW buffer_role AS SELECT
     ts_ns       -- the host's clock
 FROM buffer_role_row;
 
--- What a command reads and writes: bytes [offset, offset + bytes) of a buffer.
+-- What a command reads and writes: bytes [offset, offset + bytes) of a buffer. A record_stream has
+-- one too, 'r' of the whole buffer that it is about; it reads nothing.
 CREATE VIEW access AS SELECT cmd, buffer, offset, bytes,
     CASE mode WHEN 1 THEN 'r' WHEN 2 THEN 'w' WHEN 3 THEN 'rw' END AS mode
 FROM access_row;
