@@ -19,6 +19,8 @@ static const char usage[] =
     "                     per-device: a dispatch host for each\n"
     "                     (default: the scenario's line `-- runner: KIND`, else inline)\n"
     "  --explain          after the run: each command, and what it waited for\n"
+    "  --check            look for races and lifetimes while it runs: rows of table finding, and\n"
+    "                     exit code 1 if there are any (see orrery check --help)\n"
     "\n"
     "  --compare-devices SPEC   run again on these devices, and report the first operator whose\n"
     "                           results part (exit code 1)\n"
@@ -90,8 +92,14 @@ enum orr_exit orr_cli_run(const struct orr_cli *cli, int argc, char **argv) {
         print_verdicts(cli, &result);
         if (result.comparison)
             fputs(result.comparison, cli->out);
+        if (options.check && options.output)
+            orr_run_check_summary(&result.check, options.scenario, cli->out);
+        else if (options.check)
+            orr_run_check_print(&result.check, options.scenario, false, cli->out);
         if (result.ran && options.output)
             orr_notices_print(cli, options.output);
+        if (exit == ORR_EXIT_OK)
+            exit = orr_run_check_exit(&result.check);
     } else {
         (void)orr_cli_fail(cli, &error);
     }

@@ -33,6 +33,7 @@ void orr_session_result_clear(struct orr_session_result *result, const struct or
     orr_memory_free(memory, result->verdicts);
     orr_memory_free(memory, result->comparison);
     orr_recording_destroy(&result->recording);
+    orr_run_check_clear(&result->check, memory);
     *result = (struct orr_session_result){0};
 }
 
@@ -104,6 +105,7 @@ struct session {
     struct orr_scenario *scenario;
     struct orr_sink *sink;
     struct orr_runtime *runtime;
+    struct orr_monitor *monitor;            /* NULL: the run is not checked */
     char previous[4096 + sizeof SET_ASIDE]; /* where the earlier trace waits; "" if there is none */
 };
 
@@ -205,6 +207,9 @@ static enum orr_exit open_trace(struct session *session) {
 
 static enum orr_exit open_runtime(struct session *session) {
     const struct orr_session_options *options = session->options;
+    if (options->check &&
+        orr_monitor_create(session->memory, &options->check_options, &session->monitor) != ORR_OK)
+        return orr_cli_exit(orr_error_set(session->error, ORR_NO_MEMORY, "no memory"));
     struct orr_runtime_config config = {
         .memory = session->memory,
         .open = session->spec.open,
@@ -214,6 +219,7 @@ static enum orr_exit open_runtime(struct session *session) {
         .timing_only = options->timing_only,
         .runner = strcmp(session->runner, INLINE) == 0 ? ORR_RUNNER_INLINE : ORR_RUNNER_PER_DEVICE,
         .seed = options->seed,
+        .observer = session->monitor ? orr_monitor_observer(session->monitor) : NULL,
         .trace_accesses = true};
     return orr_cli_exit(orr_runtime_create(&config, &session->runtime, session->error));
 }
@@ -295,6 +301,12 @@ static uint64_t count_commands(const char *path) {
 
 /* Ends runtime and trace. Bad input leaves no trace behind, a failed run a marked one. */
 static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
+    if (session->monitor && session->runtime && exit != ORR_EXIT_USAGE && exit != ORR_EXIT_INPUT) {
+        enum orr_status checked =
+            orr_run_check_end(session->monitor, session->runtime, session->memory,
+                              &session->result->check, session->error);
+        exit = checked == ORR_OK || exit != ORR_EXIT_OK ? exit : ORR_EXIT_FAILED;
+    }
     /* Records that could not be written make the run a failed one, before its trace says how it
      * was. */
     if (session->sink && session->runtime && exit == ORR_EXIT_OK &&
@@ -302,6 +314,7 @@ static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
         exit = ORR_EXIT_FAILED;
     session->result->ran = session->result->ran && exit == ORR_EXIT_OK;
     orr_runtime_destroy(&session->runtime);
+    orr_monitor_destroy(&session->monitor);
     if (!session->sink)
         return exit;
     struct orr_error *error = session->error;
@@ -426,7 +439,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
                                 int *out_help, int *out_explain) {
     orr_session_defaults(out_options);
     const char *seed = "0", *trace = "full";
-    int timing_only = 0;
+    int timing_only = 0, check = 0;
     *out_explain = 0;
     const struct orr_cli_option options[] = {
         {"--devices", &out_options->devices, NULL},
@@ -436,6 +449,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
         {"--trace", &trace, NULL},
         {"--runner", &out_options->runner, NULL},
         {"--explain", NULL, out_explain},
+        {"--check", NULL, &check},
         {"--compare-devices", &out_options->compare_devices, NULL},
         {"--compare-args", &out_options->compare_args, NULL},
         {"--tolerance", &out_options->tolerance, NULL},
@@ -446,6 +460,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
     if (exit != ORR_EXIT_OK || *out_help)
         return exit;
     out_options->timing_only = timing_only != 0;
+    out_options->check = check != 0;
     writable_words(argc, argv, &words, storage);
     if ((exit = read_seed(cli, argv[0], seed, &out_options->seed)) != ORR_EXIT_OK ||
         (exit = read_runner(cli, argv[0], out_options->runner)) != ORR_EXIT_OK ||

@@ -19,6 +19,7 @@
 #define ORR_CLI_SESSION_H
 
 #include "cli/cli.h"
+#include "cli/run_check.h"
 #include "cli/spec.h"
 #include "scenarios/scenario.h"
 
@@ -37,6 +38,8 @@ struct orr_session_options {
      * results of every operator: see cli/compare.h. All NULL: no. */
     const char *compare_devices, *compare_args, *tolerance;
     bool record_values; /* keep them in the result */
+    bool check;         /* watch the run: findings go into the trace and the result */
+    struct orr_monitor_options check_options;
     void (*print)(void *context, const char *text, size_t length);
     void *print_context;
 };
@@ -56,6 +59,7 @@ struct orr_session_result {
     char backend[16];
     bool virtual_clock;
     struct orr_recording *recording; /* owned; NULL unless asked for */
+    struct orr_run_check check;      /* empty unless asked for */
     char *comparison;                /* what comparing two runs gave, in lines; owned; or NULL */
     struct orr_judgement *verdicts;  /* owned */
     size_t verdict_count, failed_count;

@@ -1,0 +1,35 @@
+/* The check of a run: a monitor that watches it, and its findings in the trace and in the result.
+ *
+ * Threads: one. */
+#ifndef ORR_CLI_RUN_CHECK_H
+#define ORR_CLI_RUN_CHECK_H
+
+#include "cli/cli.h"
+#include "hazards/monitor.h"
+#include "runtime/runtime.h"
+
+/* What the check of a run or trace had to say. */
+struct orr_run_check {
+    struct orr_monitor_finding *findings; /* owned */
+    size_t finding_count;
+    struct orr_monitor_figures figures;
+};
+
+/* Copies the findings out of a monitor, and tells them to the runtime unless that is NULL. To be
+ * called while what was observed is still there. ORR_NO_MEMORY if the check had too little. */
+enum orr_status orr_run_check_end(struct orr_monitor *monitor, struct orr_runtime *runtime,
+                                  const struct orr_memory *memory, struct orr_run_check *out_check,
+                                  struct orr_error *error) ORR_MUST_CHECK;
+void orr_run_check_clear(struct orr_run_check *check, const struct orr_memory *memory);
+
+/* Writes the findings and a summary as text, or as one JSON document. `subject` says what was
+ * checked. */
+void orr_run_check_print(const struct orr_run_check *check, const char *subject, bool json,
+                         FILE *out);
+/* The summary alone. */
+void orr_run_check_summary(const struct orr_run_check *check, const char *subject, FILE *out);
+
+/* Exit code: ORR_EXIT_NO if there is a finding. */
+enum orr_exit orr_run_check_exit(const struct orr_run_check *check);
+
+#endif
