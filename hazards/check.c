@@ -34,8 +34,8 @@ enum orr_status orr_stream_program_check(const struct orr_stream_program *progra
         (struct orr_check_verdict){.op_a = ORR_NONE, .op_b = ORR_NONE, .memory = program->memory};
     switch (program->oracle) {
     case ORR_ORACLE_HB:
-    case ORR_ORACLE_HANG:
-    case ORR_ORACLE_CAPTURE: break;
+    case ORR_ORACLE_HANG: break;
+    case ORR_ORACLE_CAPTURE: return orr_check_capture(program, out_verdict);
     }
     return ORR_UNSUPPORTED;
 }
@@ -60,9 +60,6 @@ static enum orr_status set_text(const struct orr_memory *memory, char **text, co
     if (!made)
         return ORR_NO_MEMORY;
     vsnprintf(made, size, format, arguments);
-    if (length >= TEXT_MAX) /* not half a character */
-        for (size_t end = size - 1; end > 0 && ((unsigned char)made[end - 1] & 0x80); end--)
-            made[end - 1] = '\0';
     orr_memory_free(memory, *text);
     *text = made;
     return ORR_OK;

@@ -84,34 +84,13 @@ static int tell(struct orr__json *json, enum orr__json_kind kind, const char *te
     return 0;
 }
 
-/* Length of the UTF-8 sequence at `at`, which may be half a surrogate pair; 0: there is none. */
-static size_t sequence_length(const unsigned char *at, size_t size) {
-    static const struct {
-        unsigned char mask, bits, length;
-        uint32_t least;
-    } forms[] = {
-        {0x80, 0, 1, 0}, {0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
-    for (int i = 0; i < 4; i++) {
-        if ((at[0] & forms[i].mask) != forms[i].bits)
-            continue;
-        uint32_t code = at[0] & (unsigned char)~forms[i].mask;
-        for (size_t k = 1; k < forms[i].length; k++) {
-            if (k >= size || (at[k] & 0xc0) != 0x80)
-                return 0;
-            code = code << 6 | (at[k] & 0x3fu);
-        }
-        return code < forms[i].least || code > 0x10ffff ? 0 : forms[i].length;
-    }
-    return 0;
-}
-
 /* A string as it is handed on; false: no UTF-8, or no memory. */
 static bool build_string(struct orr__json *json, const unsigned char *text, size_t length) {
     orr__builder_restart(&json->token);
     orr__build_bytes(&json->token, "", 0);
     size_t from = 0;
     for (size_t at = 0; at < length;) {
-        size_t size = sequence_length(text + at, length - at);
+        size_t size = orr__utf8_length(text + at, length - at);
         if (size == 0)
             return false;
         if (text[at] == '\0') {

@@ -395,7 +395,7 @@ static void take_key(struct orr_stream_program_reader *reader, const char *text)
     case ORR__AT_STREAMS: reader->failed = !take_name(reader, ORR_NAME_STREAM, text); break;
     case ORR__AT_BUFFERS: reader->failed = !take_name(reader, ORR_NAME_BUFFER, text); break;
     case ORR__AT_COMMS: reader->failed = !take_name(reader, ORR_NAME_COMM, text); break;
-    default: assert(!"a key in an array"); break;
+    default: break; /* no other place has keys */
     }
 }
 
@@ -518,6 +518,17 @@ enum orr_status orr_stream_program_reader_text(struct orr_stream_program_reader 
     return status == ORR_NO_MEMORY ? status : ORR_OK;
 }
 
+/* A stream that plays no part need not be declared (`stream` of alloc). */
+static void forget_undeclared(struct orr_stream_program_reader *reader) {
+    struct orr_stream_program *program = reader->line.program;
+    const struct orr__program_facts *facts = &reader->facts;
+    for (uint32_t i = 0; i < program->op_count; i++) {
+        uint32_t *stream = &program->ops[i].stream;
+        if (*stream != ORR_NONE && (*stream >= facts->stream_capacity || !facts->streams[*stream]))
+            *stream = ORR_NONE;
+    }
+}
+
 /* What the whole line has to hold, when it is JSON. */
 static enum orr_status judge(struct orr_stream_program_reader *reader, struct orr_error *error) {
     const struct orr_stream_program *program = reader->line.program;
@@ -536,7 +547,10 @@ static enum orr_status judge(struct orr_stream_program_reader *reader, struct or
     if (!facts->has_ops)
         return orr_error_set(error, ORR_INVALID,
                              "program.ops: missing; an array of operations was expected");
-    return orr__stream_program_validate(program, facts, error);
+    enum orr_status status = orr__stream_program_validate(program, facts, error);
+    if (status == ORR_OK)
+        forget_undeclared(reader);
+    return status;
 }
 
 enum orr_status orr_stream_program_reader_end(struct orr_stream_program_reader *reader,

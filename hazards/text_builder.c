@@ -54,13 +54,36 @@ void orr__build_format(struct orr__builder *builder, const char *format, ...) {
     va_end(arguments);
 }
 
-/* The length of the escape-worthy sequence at `at`, 0 if the byte stands for itself. */
-static size_t escape_length(const unsigned char *at) {
+size_t orr__utf8_length(const unsigned char *at, size_t size) {
+    static const struct {
+        unsigned char mask, bits, length;
+        uint32_t least;
+    } forms[] = {
+        {0x80, 0, 1, 0}, {0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
+    for (int i = 0; i < 4; i++) {
+        if ((at[0] & forms[i].mask) != forms[i].bits)
+            continue;
+        uint32_t code = at[0] & (unsigned char)~forms[i].mask;
+        for (size_t k = 1; k < forms[i].length; k++) {
+            if (k >= size || (at[k] & 0xc0) != 0x80)
+                return 0;
+            code = code << 6 | (at[k] & 0x3fu);
+        }
+        return code < forms[i].least || code > 0x10ffff ? 0 : forms[i].length;
+    }
+    return 0;
+}
+
+/* The length of what is written as an escape at `at`; 0: *out_plain bytes stand for themselves. */
+static size_t escape_length(const unsigned char *at, size_t *out_plain) {
     if (at[0] < 0x20 || at[0] == '"' || at[0] == '\\')
         return 1;
     if (at[0] == 0xc0 && at[1] == 0x80)
         return 2;
-    return at[0] == 0xed && at[1] >= 0xa0 && at[2] != '\0' ? 3 : 0;
+    *out_plain = orr__utf8_length(at, strnlen((const char *)at, 4));
+    if (*out_plain == 0)
+        return 1;
+    return at[0] == 0xed && at[1] >= 0xa0 ? 3 : 0;
 }
 
 static void build_escape(struct orr__builder *builder, const unsigned char *at, size_t length) {
@@ -71,7 +94,7 @@ static void build_escape(struct orr__builder *builder, const unsigned char *at, 
         orr__build_bytes(builder, &names[found - letters], 1);
         return;
     }
-    unsigned code = at[0];
+    unsigned code = at[0] < 0x80 ? at[0] : 0xfffd;
     if (length == 2)
         code = 0;
     if (length == 3)
@@ -83,9 +106,9 @@ void orr__build_json_string(struct orr__builder *builder, const char *text) {
     orr__build_bytes(builder, "\"", 1);
     const unsigned char *from = (const unsigned char *)text, *at = from;
     while (*at != '\0') {
-        size_t length = escape_length(at);
+        size_t plain, length = escape_length(at, &plain);
         if (length == 0) {
-            at++;
+            at += plain;
             continue;
         }
         orr__build_bytes(builder, (const char *)from, (size_t)(at - from));

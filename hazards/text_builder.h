@@ -36,8 +36,12 @@ void orr__build_format(struct orr__builder *builder, const char *format, ...)
 /* A string as JSON, with its quotes. U+0000 stands in texts of this room as the two bytes C0 80,
  * which UTF-8 never has, and an escaped half of a surrogate pair as the three bytes that encode it;
  * both are written as the escapes they were. Every other byte comes out as it is, or as the
- * shortest escape. */
+ * shortest escape; bytes that are no UTF-8 as U+FFFD. */
 void orr__build_json_string(struct orr__builder *builder, const char *text);
+
+/* The length of the UTF-8 sequence at `at`, of at most `size` bytes; half a surrogate pair is one
+ * too. 0: it is none. */
+size_t orr__utf8_length(const unsigned char *at, size_t size);
 
 /* A JSON number in the form that equal numbers share: digits without leading zeros, and for what is
  * no integer of 20 digits or less, digits without trailing zeros and an exponent ("15e-1"). */
