@@ -5,6 +5,7 @@
 
 static const char usage[] =
     "usage: orrery check PROGRAM.jsonl [--json] [--states N]\n"
+    "                     [--sarif FILE] [--junit FILE]\n"
     "\n"
     "Judges stream programs, a JSON object a line (docs/stream_programs.md): data races, use of\n"
     "memory outside its life, hangs, broken rules of stream capture. The verdict follows from the\n"
@@ -12,6 +13,7 @@ static const char usage[] =
     "\n"
     "  --json      one JSON object per program on stdout, nothing else\n"
     "  --states N  gives up a question about hangs beyond N states: verdict unknown (4000000)\n"
+    "  --sarif FILE, --junit FILE  the same as SARIF 2.1.0, as JUnit XML\n"
     "\n"
     "Exit codes: 3 if a line was malformed, else 1 if a program is unsafe, else 4 if a verdict is\n"
     "unknown, else 0.\n";
@@ -54,11 +56,27 @@ static bool read_states(const char *text, uint64_t *out_states) {
     return value > 0;
 }
 
+static enum orr_exit check_input(const struct orr_cli *cli,
+                                 const struct orr_check_request *request) {
+    enum input input;
+    enum orr_exit exit = find_input(cli, request->path, &input);
+    if (exit != ORR_EXIT_OK)
+        return exit;
+    if (input == INPUT_PROGRAMS)
+        return orr_cli_check_programs(cli, request);
+    fprintf(cli->err, "orrery: %s: a %s; stream programs were expected\n", request->path,
+            input == INPUT_TRACE ? "trace" : "scenario");
+    return ORR_EXIT_INPUT;
+}
+
 enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv) {
-    const char *states = NULL;
+    const char *states = NULL, *sarif = NULL, *junit = NULL;
     int help, as_json = 0;
-    const struct orr_cli_option options[] = {
-        {"--json", NULL, &as_json}, {"--states", &states, NULL}, {NULL, NULL, NULL}};
+    const struct orr_cli_option options[] = {{"--json", NULL, &as_json},
+                                             {"--states", &states, NULL},
+                                             {"--sarif", &sarif, NULL},
+                                             {"--junit", &junit, NULL},
+                                             {NULL, NULL, NULL}};
     struct orr_cli_positional words;
     enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
     if (exit != ORR_EXIT_OK || help)
@@ -69,13 +87,10 @@ enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv) {
     if (states && !read_states(states, &request.states_max))
         return orr_cli_usage(cli, argv[0], "--states %s: a whole number from 1 was expected",
                              states);
-    enum input input;
-    exit = find_input(cli, request.path, &input);
+    struct orr_check_report report;
+    exit = orr_check_report_open(cli, sarif, junit, &report);
     if (exit != ORR_EXIT_OK)
         return exit;
-    if (input == INPUT_PROGRAMS)
-        return orr_cli_check_programs(cli, &request);
-    fprintf(cli->err, "orrery: %s: a %s; stream programs were expected\n", request.path,
-            input == INPUT_TRACE ? "trace" : "scenario");
-    return ORR_EXIT_INPUT;
+    request.report = &report;
+    return orr_check_report_close(&report, check_input(cli, &request));
 }

@@ -7,12 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/cli.h"
+#include "cli/check_report.h"
 
 struct orr_check_request {
     const char *path; /* "-": standard input */
     bool as_json;
     uint64_t states_max; /* 0: the default */
+    struct orr_check_report *report;
 };
 
 /* Stream programs, a line each: a verdict per line, in the order of the file. */

@@ -51,10 +51,31 @@ static void print_verdict(const struct judge *judge, const char *id,
     print_indented(judge, "fix: ", verdict->fix);
 }
 
+/* For SARIF and JUnit: the line of the file is where a program's findings are. */
+static void report(const struct judge *judge, const char *id,
+                   const struct orr_check_verdict *verdict) {
+    bool is_safe = verdict->kind == ORR_CHECK_NO_RACE || verdict->kind == ORR_CHECK_NO_HANG ||
+                   verdict->kind == ORR_CHECK_NO_ERROR;
+    const char *kind = orr_check_verdict_text(verdict->kind);
+    char site[4096], name[32];
+    snprintf(site, sizeof site, "%s:%llu", judge->request->path, (unsigned long long)judge->line);
+    snprintf(name, sizeof name, "line %llu", (unsigned long long)judge->line);
+    orr_check_report_case(judge->request->report, judge->request->path, id ? id : name,
+                          is_safe ? NULL : kind);
+    if (!is_safe)
+        orr_check_report_finding(judge->request->report,
+                                 &(struct orr_check_report_finding){.kind = kind,
+                                                                    .severity = "error",
+                                                                    .message = verdict->message,
+                                                                    .fix = verdict->fix,
+                                                                    .site_b = site});
+}
+
 static enum orr_status answer(struct judge *judge, const char *id,
                               const struct orr_check_verdict *verdict) {
     judge->programs++;
     judge->counts[verdict->kind]++;
+    report(judge, id, verdict);
     if (!judge->request->as_json) {
         print_verdict(judge, id, verdict);
         return ORR_OK;
