@@ -218,5 +218,6 @@ enum orr_exit orr_cli_check_programs(const struct orr_cli *cli,
     }
     if (!request->as_json)
         print_summary(&judge);
+    orr_check_report_done(request->report);
     return exit_of(&judge);
 }

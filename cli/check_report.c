@@ -48,14 +48,18 @@ void orr_check_report_finding(struct orr_check_report *report,
     orr_junit_detail(&report->junit, line);
 }
 
+void orr_check_report_done(struct orr_check_report *report) {
+    if (report)
+        report->is_whole = true;
+}
+
 enum orr_exit orr_check_report_close(struct orr_check_report *report, enum orr_exit exit) {
     const struct orr_cli *cli = report->cli;
     struct orr_error error = {0};
     enum orr_status status = ORR_OK;
-    bool answered = exit == ORR_EXIT_OK || exit == ORR_EXIT_NO || exit == ORR_EXIT_INPUT;
-    if (!answered)
+    if (!report->is_whole)
         orr_sarif_discard(&report->sarif);
-    if (answered && report->junit_path)
+    if (report->is_whole && report->junit_path)
         status = orr_junit_write(&report->junit, report->junit_path, &error);
     if (orr_sarif_close(&report->sarif, &error) != ORR_OK && status == ORR_OK)
         status = error.status;

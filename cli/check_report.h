@@ -7,6 +7,7 @@
  *     orr_check_report_case(&report, "programs.jsonl", "double-buffer", NULL);
  *     orr_check_report_case(&report, "programs.jsonl", "reread", "race");
  *     orr_check_report_finding(&report, &finding);           // of the last case
+ *     orr_check_report_done(&report);
  *     exit = orr_check_report_close(&report, exit);
  *
  * All functions but open and close accept NULL and then do nothing. Threads: one. */
@@ -22,6 +23,7 @@ struct orr_check_report {
     struct orr_sarif *sarif; /* NULL: not asked for */
     struct orr_junit junit;
     const char *junit_path; /* NULL: not asked for; borrowed until close */
+    bool is_whole;          /* every subject has been judged */
 };
 
 /* A finding of the last case; `kind`, `severity` and `message` are there, the others may be NULL.
@@ -45,8 +47,10 @@ void orr_check_report_case(struct orr_check_report *report, const char *suite, c
 void orr_check_report_finding(struct orr_check_report *report,
                               const struct orr_check_report_finding *finding);
 
-/* Writes the files. After `exit` codes that mean no answer (usage, a failed run) nothing is
- * written. Returns `exit`, or that of a report that could not be written. */
+/* Every subject has been judged, with whatever verdict. */
+void orr_check_report_done(struct orr_check_report *report);
+
+/* Writes the files if every subject has been judged, else none. Returns `exit`, or that of a report that could not be written. */
 enum orr_exit orr_check_report_close(struct orr_check_report *report, enum orr_exit exit);
 
 #endif
