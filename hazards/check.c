@@ -33,7 +33,7 @@ enum orr_status orr_stream_program_check(const struct orr_stream_program *progra
     *out_verdict =
         (struct orr_check_verdict){.op_a = ORR_NONE, .op_b = ORR_NONE, .memory = program->memory};
     switch (program->oracle) {
-    case ORR_ORACLE_HB:
+    case ORR_ORACLE_HB: return orr_check_order(program, out_verdict);
     case ORR_ORACLE_HANG: break;
     case ORR_ORACLE_CAPTURE: return orr_check_capture(program, out_verdict);
     }

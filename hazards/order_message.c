@@ -1,0 +1,162 @@
+#include "hazards/order.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "hazards/order_memory.h"
+
+enum { PART_MAX = 256 };
+
+/* --- places --- */
+
+static uint32_t legacy_of(const struct orr_stream_program *program, uint32_t device) {
+    for (uint32_t i = 0; i < program->names[ORR_NAME_STREAM].count; i++)
+        if (program->streams[i].sync == ORR_STREAM_LEGACY && program->streams[i].device == device)
+            return i;
+    return ORR_NONE;
+}
+
+/* Whether the host reads the source of this copy at the call. */
+static bool is_staged_copy(const struct orr_stream_program *program,
+                           const struct orr_stream_op *op) {
+    const struct orr_stream_access *access = program->accesses + op->access_first;
+    bool is_copy =
+        op->kind == ORR_OP_MEMCPY_SYNC || (op->kind == ORR_OP_MEMCPY && program->is_staged);
+    return is_copy && op->access_count == 2 &&
+           program->buffers[access[0].buffer] == ORR_MEMORY_PAGEABLE &&
+           !orr__order_is_host_memory(program, access[1].buffer);
+}
+
+struct orr_order_place orr_order_place(const struct orr_stream_program *program, uint32_t index,
+                                       bool is_write) {
+    const struct orr_stream_op *op = &program->ops[index];
+    struct orr_order_place place = {.stream = op->stream, .host = op->host};
+    switch ((enum orr_stream_op_kind)op->kind) {
+    case ORR_OP_MEMCPY_SYNC:
+    case ORR_OP_MEMSET_SYNC: place.stream = legacy_of(program, op->device); break;
+    case ORR_OP_HOST_READ:
+    case ORR_OP_HOST_WRITE:
+    case ORR_OP_ALLOC:
+    case ORR_OP_FREE:
+    case ORR_OP_CUDA_FREE:
+    case ORR_OP_HOST_FREE: place.stream = ORR_NONE; break;
+    default: break;
+    }
+    if (!is_write && is_staged_copy(program, op))
+        place.stream = ORR_NONE;
+    return place;
+}
+
+/* --- parts of the message --- */
+
+static void operation_text(const struct orr_stream_program *program, uint32_t index, bool is_write,
+                           char text[PART_MAX]) {
+    const struct orr_stream_op *op = &program->ops[index];
+    struct orr_order_place place = orr_order_place(program, index, is_write);
+    bool is_host = place.stream == ORR_NONE;
+    const char *actor = is_host ? orr_stream_program_text(program, ORR_NAME_HOST, place.host)
+                                : orr_stream_program_text(program, ORR_NAME_STREAM, place.stream);
+    const char *host = orr_stream_program_text(program, ORR_NAME_HOST, place.host);
+    snprintf(text, PART_MAX, "op %" PRIu32 " '%s' (%s %s%s%s%s%s)", index,
+             orr_stream_op_text((enum orr_stream_op_kind)op->kind), is_host ? "host" : "stream",
+             actor, is_host || place.host == 0 ? "" : ", host ",
+             is_host || place.host == 0 ? "" : host, op->site == ORR_NONE ? "" : ", ",
+             orr_stream_program_text(program, ORR_NAME_WORD, op->site));
+}
+
+static void range_text(const struct orr_stream_program *program, uint32_t buffer, uint64_t lo,
+                       uint64_t hi, char text[PART_MAX]) {
+    const char *name = orr_stream_program_text(program, ORR_NAME_BUFFER, buffer);
+    if (hi != ORR_RANGE_WHOLE)
+        snprintf(text, PART_MAX, "%s[%" PRIu64 ":%" PRIu64 "]", name, lo, hi);
+    else if (lo > 0)
+        snprintf(text, PART_MAX, "%s[%" PRIu64 ":]", name, lo);
+    else
+        snprintf(text, PART_MAX, "%s", name);
+}
+
+/* The buffer, and of two accesses the range in which they meet. */
+static void place_text(const struct orr_stream_program *program,
+                       const struct orr_order_finding *finding, char text[PART_MAX]) {
+    const struct orr_stream_access *all = program->accesses;
+    if (finding->access_a == ORR_NONE && finding->access_b == ORR_NONE) {
+        range_text(program, program->ops[finding->op_b].object, 0, ORR_RANGE_WHOLE, text);
+        return;
+    }
+    const struct orr_stream_access *b =
+        &all[finding->access_b != ORR_NONE ? finding->access_b : finding->access_a];
+    const struct orr_stream_access *a =
+        &all[finding->access_a != ORR_NONE ? finding->access_a : finding->access_b];
+    char name[PART_MAX];
+    range_text(program, b->buffer, a->lo > b->lo ? a->lo : b->lo, a->hi < b->hi ? a->hi : b->hi,
+               name);
+    if (a->buffer == b->buffer)
+        snprintf(text, PART_MAX, "%s", name);
+    else
+        snprintf(text, PART_MAX, "%.200s, the block of %.40s", name,
+                 orr_stream_program_text(program, ORR_NAME_BUFFER, a->buffer));
+}
+
+/* Whether a name was made by `alias`. */
+static bool is_alias(const struct orr_stream_program *program, uint32_t buffer, uint32_t before) {
+    for (uint32_t i = before; i-- > 0;)
+        if (program->ops[i].kind == ORR_OP_ALIAS && program->ops[i].object == buffer)
+            return true;
+    return false;
+}
+
+static const char *conflict_text(const struct orr_stream_access *a,
+                                 const struct orr_stream_access *b) {
+    if (!b->is_write)
+        return "read after write";
+    return a->is_write ? "write after write" : "write after read";
+}
+
+static void class_text(const struct orr_stream_program *program,
+                       const struct orr_order_finding *finding, char text[PART_MAX]) {
+    const char *word = "use after free";
+    if (finding->kind == ORR_CHECK_USE_BEFORE_ALLOC)
+        word = finding->access_b == ORR_NONE ? "free before the allocation" : "use before alloc";
+    else if (finding->access_b == ORR_NONE)
+        word = "free before the last use";
+    if (finding->access_a == ORR_NONE || finding->access_b == ORR_NONE) {
+        snprintf(text, PART_MAX, "%s", word);
+        return;
+    }
+    const struct orr_stream_access *a = &program->accesses[finding->access_a];
+    const struct orr_stream_access *b = &program->accesses[finding->access_b];
+    const char *how = "";
+    if (a->buffer != b->buffer)
+        how = is_alias(program, a->buffer, finding->op_b) ||
+                      is_alias(program, b->buffer, finding->op_b)
+                  ? ", aliasing"
+                  : ", in a block that was handed on";
+    snprintf(text, PART_MAX, "%s%s", conflict_text(a, b), how);
+}
+
+enum orr_status orr_order_finding_describe(const struct orr_stream_program *program,
+                                           const struct orr_order_finding *finding,
+                                           struct orr_check_verdict *verdict) {
+    bool a_writes = finding->access_a == ORR_NONE || program->accesses[finding->access_a].is_write;
+    bool b_writes = finding->access_b == ORR_NONE || program->accesses[finding->access_b].is_write;
+    char a[PART_MAX], b[PART_MAX], where[PART_MAX], what[PART_MAX];
+    operation_text(program, finding->op_a, a_writes, a);
+    operation_text(program, finding->op_b, b_writes, b);
+    place_text(program, finding, where);
+    class_text(program, finding, what);
+    verdict->kind = finding->kind;
+    verdict->op_a = finding->op_a;
+    verdict->op_b = finding->op_b;
+    struct orr_order_place place = orr_order_place(program, finding->op_b, b_writes);
+    bool is_host = place.stream == ORR_NONE;
+    bool is_ended = finding->access_a == ORR_NONE && finding->kind == ORR_CHECK_USE_AFTER_FREE;
+    if (is_ended)
+        return orr_check_verdict_message(
+            verdict, "%s of %s: %s uses a name that %s had ended before in the order of calls",
+            what, where, b, a);
+    return orr_check_verdict_message(
+        verdict, "%s on %s: %s comes after %s, but nothing orders them: %s %s does not wait for it",
+        what, where, b, a, is_host ? "host" : "stream",
+        orr_stream_program_text(program, is_host ? ORR_NAME_HOST : ORR_NAME_STREAM,
+                                is_host ? place.host : place.stream));
+}
