@@ -22,9 +22,9 @@ struct text_parser {
 static const struct {
     const char *text;
     enum orr_stream_op_kind kind;
-    const char *fields; /* s: stream, e: event, f: flag, l: lock, b: buffer, o: other buffer, c:
-                         * communicator, w: word, p: peer, d: device, r: reads, W: writes, x: both as
-                         * r: and w:, C: copy */
+    /* s: stream, e: event, f: flag, b: buffer, o: other buffer, c: communicator, w: word, p: peer,
+     * d: device, r: one read, W: one write, x: any of r:NAME and w:NAME, C: TARGET<SOURCE */
+    const char *fields;
 } forms[] = {
     {"k", ORR_OP_KERNEL, "sx"},
     {"hostfn", ORR_OP_HOSTFN, "sx"},
