@@ -18,6 +18,8 @@ static const char usage[] =
     "  --runner KIND      inline: one host launches for all devices;\n"
     "                     per-device: a dispatch host for each\n"
     "                     (default: the scenario's line `-- runner: KIND`, else inline)\n"
+    "  --perturb 'KEY=VALUE ...'  jitter, stragglers, faults; scenarios/README.md has the keys\n"
+    "  --allocator KIND   caching, or adversarial: freed memory is reused and undefined at once\n"
     "  --explain          after the run: each command, and what it waited for\n"
     "  --check            look for races and lifetimes while it runs: rows of table finding, and\n"
     "                     exit code 1 if there are any (see orrery check --help)\n"

@@ -10,6 +10,7 @@
 
 #include "cli/compare.h"
 #include "cli/judge.h"
+#include "cli/perturbed.h"
 #include "runtime/recording.h"
 #include "scenarios/machine.h"
 #include "trace/sqlite_sink.h"
@@ -348,6 +349,8 @@ static enum orr_exit run_once(const struct orr_session_options *options,
     if (exit == ORR_EXIT_OK)
         exit = open_runtime(&session);
     if (exit == ORR_EXIT_OK)
+        exit = orr_perturbed_begin(session.runtime, options, error);
+    if (exit == ORR_EXIT_OK)
         exit = run_scenario(&session);
     exit = close_run(&session, exit);
     if (exit == ORR_EXIT_OK)
@@ -448,6 +451,8 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
         {"--timing-only", NULL, &timing_only},
         {"--trace", &trace, NULL},
         {"--runner", &out_options->runner, NULL},
+        {"--perturb", &out_options->perturb, NULL},
+        {"--allocator", &out_options->allocator, NULL},
         {"--explain", NULL, out_explain},
         {"--check", NULL, &check},
         {"--compare-devices", &out_options->compare_devices, NULL},
@@ -465,6 +470,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
     if ((exit = read_seed(cli, argv[0], seed, &out_options->seed)) != ORR_EXIT_OK ||
         (exit = read_runner(cli, argv[0], out_options->runner)) != ORR_EXIT_OK ||
         (exit = read_trace(cli, argv[0], trace, out_options)) != ORR_EXIT_OK ||
+        (exit = orr_perturbed_check(cli, argv[0], out_options)) != ORR_EXIT_OK ||
         (exit = orr_compare_check(cli, argv[0], out_options)) != ORR_EXIT_OK)
         return exit;
     return read_words(cli, argv[0], &words, want_scenario, out_options, storage);

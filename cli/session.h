@@ -33,7 +33,9 @@ struct orr_session_options {
     const char *output;  /* of the trace; NULL: none */
     uint64_t seed;
     bool timing_only;
-    const char *runner; /* "inline" or "per-device"; NULL: the scenario's, or inline */
+    const char *runner;    /* "inline" or "per-device"; NULL: the scenario's, or inline */
+    const char *perturb;   /* rules, see runtime/perturb.h; NULL: none */
+    const char *allocator; /* "caching" or "adversarial"; NULL: caching */
     /* Run again on other devices, with other arguments ("key=value key=value"), and compare the
      * results of every operator: see cli/compare.h. All NULL: no. */
     const char *compare_devices, *compare_args, *tolerance;

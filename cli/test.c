@@ -6,15 +6,17 @@
 #include <unistd.h>
 
 #include "cli/junit.h"
+#include "cli/perturbed.h"
 #include "cli/session.h"
 #include "scenarios/machine.h"
 
 static const char usage[] =
-    "usage: orrery test PATH... [--junit FILE]\n"
+    "usage: orrery test PATH... [--junit FILE] [--perturb 'KEY=VALUE ...'] [--allocator KIND]\n"
     "\n"
     "Runs every scenario below the paths (library modules aside) and judges its expectations.\n"
     "Each comment line `-- test: key=value ... [options of run]` of a scenario is a case; without\n"
-    "one there is one case without arguments. Prints TAP; --junit writes the same as JUnit XML.\n";
+    "one there is one case without arguments. Prints TAP; --junit writes the same as JUnit XML.\n"
+    "--perturb and --allocator hold for cases that don't say otherwise; see orrery run --help.\n";
 
 enum { PATHS_MAX = 65536, WORDS_MAX = 256, LINE_MAX = 4096 };
 
@@ -104,7 +106,8 @@ struct suite {
     char trace[64]; /* where each case leaves its trace for a while */
     const char *path;
     size_t case_count, failed_count;
-    enum orr_exit exit; /* of a test line that is no options of run */
+    enum orr_exit exit;              /* of a test line that is no options of run */
+    const char *perturb, *allocator; /* of cases that have none of their own; or NULL */
 };
 
 /* What a scenario prints while it is tested: shown when it fails. */
@@ -207,6 +210,8 @@ static bool run_line(void *context, const char *rest, size_t length) {
     if (suite->exit != ORR_EXIT_OK)
         return false;
     options.scenario = suite->path;
+    options.perturb = options.perturb ? options.perturb : suite->perturb;
+    options.allocator = options.allocator ? options.allocator : suite->allocator;
     run_case(suite, arguments, &options);
     return true;
 }
@@ -242,13 +247,15 @@ static enum orr_exit test_all(struct suite *suite, const struct paths *paths) {
 
 /* Runs everything with a folder for the traces. */
 static enum orr_exit test_in_folder(const struct orr_cli *cli, const struct paths *paths,
+                                    const struct orr_session_options *options,
                                     struct orr_junit *junit) {
     char folder[] = "/tmp/orrery-XXXXXX";
     if (!mkdtemp(folder)) {
         fprintf(cli->err, "orrery: no folder for traces in /tmp: %s\n", strerror(errno));
         return ORR_EXIT_FAILED;
     }
-    struct suite suite = {.cli = cli, .junit = junit};
+    struct suite suite = {
+        .cli = cli, .junit = junit, .perturb = options->perturb, .allocator = options->allocator};
     snprintf(suite.trace, sizeof suite.trace, "%s/run.db", folder);
     enum orr_exit exit = test_all(&suite, paths);
     rmdir(folder);
@@ -258,10 +265,17 @@ static enum orr_exit test_in_folder(const struct orr_cli *cli, const struct path
 enum orr_exit orr_cli_test(const struct orr_cli *cli, int argc, char **argv) {
     const char *junit_path = NULL;
     int help;
-    const struct orr_cli_option options[] = {{"--junit", &junit_path, NULL}, {NULL, NULL, NULL}};
+    struct orr_session_options defaults;
+    orr_session_defaults(&defaults);
+    const struct orr_cli_option options[] = {{"--junit", &junit_path, NULL},
+                                             {"--perturb", &defaults.perturb, NULL},
+                                             {"--allocator", &defaults.allocator, NULL},
+                                             {NULL, NULL, NULL}};
     struct orr_cli_positional words;
     enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
     if (exit != ORR_EXIT_OK || help)
+        return exit;
+    if ((exit = orr_perturbed_check(cli, argv[0], &defaults)) != ORR_EXIT_OK)
         return exit;
     if (words.count == 0)
         return orr_cli_usage(cli, argv[0], "expected a scenario or a folder of scenarios");
@@ -274,7 +288,7 @@ enum orr_exit orr_cli_test(const struct orr_cli *cli, int argc, char **argv) {
     if (status != ORR_OK)
         exit = orr_cli_fail(cli, &error);
     else
-        exit = test_in_folder(cli, &paths, junit_path ? &junit : NULL);
+        exit = test_in_folder(cli, &paths, &defaults, junit_path ? &junit : NULL);
     if (junit_path && exit <= ORR_EXIT_NO && orr_junit_write(&junit, junit_path, &error) != ORR_OK)
         exit = orr_cli_fail(cli, &error);
     orr_junit_clear(&junit);

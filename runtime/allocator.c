@@ -78,6 +78,20 @@ static struct orr__block *tree_find(struct orr__block *node, uint64_t bytes) {
     return best;
 }
 
+/* Of those, the one in which something was freed last. Looks at all of them. */
+static struct orr__block *tree_find_freed(struct orr__block *node, uint64_t bytes) {
+    struct orr__block *best = NULL;
+    while (node) { /* recursion only to the left: depth is logarithmic */
+        if (node->bytes >= bytes) {
+            struct orr__block *left = tree_find_freed(node->left, bytes);
+            best = !best || node->freed > best->freed ? node : best;
+            best = left && left->freed > best->freed ? left : best;
+        }
+        node = node->right;
+    }
+    return best;
+}
+
 static struct orr__block **tree_of(const struct orr__segment *segment) {
     return &segment->pool->free[segment->large];
 }
@@ -138,6 +152,8 @@ static void split(struct orr__block *block, uint64_t bytes, struct orr__block *r
     rest->offset = block->offset + bytes;
     rest->bytes = block->bytes - bytes;
     rest->fresh = block->fresh;
+    rest->freed = block->freed;
+    rest->freed_offset = block->freed_offset;
     rest->before = block;
     rest->after = block->after;
     if (rest->after)
@@ -152,6 +168,10 @@ static struct orr__block *merge(struct orr__block *left, struct orr__block *righ
     assert(left->offset + left->bytes == right->offset);
     left->bytes += right->bytes;
     left->fresh = left->fresh && right->fresh;
+    if (right->freed > left->freed) {
+        left->freed = right->freed;
+        left->freed_offset = right->freed_offset;
+    }
     left->after = right->after;
     if (left->after)
         left->after->before = left;
@@ -174,25 +194,75 @@ static bool should_split(uint64_t rest, bool large) {
     return large ? rest > ORR__SMALL_MAX : rest >= ORR__BLOCK_ALIGN;
 }
 
-enum orr_status orr__pool_take(struct orr__pool *pool, uint64_t bytes,
-                               struct orr__block **out_block) {
-    assert(bytes > 0);
-    *out_block = NULL;
-    struct orr__allocator *allocator = pool->allocator;
-    uint64_t wanted = orr__block_bytes(bytes);
+/* The smallest block that holds `wanted`, cut to size. */
+static enum orr_status take_smallest(struct orr__pool *pool, uint64_t wanted,
+                                     struct orr__block **out_block) {
     bool large = is_large(wanted);
     struct orr__block *block = tree_find(pool->free[large], wanted);
     if (!block)
         return ORR_NOT_READY;
     struct orr__block *rest = NULL;
     if (should_split(block->bytes - wanted, large)) {
-        rest = new_block(allocator);
+        rest = new_block(pool->allocator);
         if (!rest)
             return ORR_NO_MEMORY;
     }
     make_not_free(block);
     if (rest)
         split(block, wanted, rest);
+    *out_block = block;
+    return ORR_OK;
+}
+
+/* Where in the block `wanted` bytes cover what was freed last, from its beginning if they can. */
+static uint64_t cut_before(const struct orr__block *block, uint64_t wanted) {
+    if (block->freed == 0 || block->freed_offset < block->offset)
+        return 0;
+    uint64_t before = block->freed_offset - block->offset, most = block->bytes - wanted;
+    return before < most ? before : most;
+}
+
+/* What was freed last: the block is cut before and behind. */
+static enum orr_status take_freed(struct orr__pool *pool, uint64_t wanted,
+                                  struct orr__block **out_block) {
+    struct orr__allocator *allocator = pool->allocator;
+    struct orr__block *block = tree_find_freed(pool->free[is_large(wanted)], wanted);
+    if (!block)
+        return ORR_NOT_READY;
+    uint64_t before = cut_before(block, wanted), behind = block->bytes - before - wanted;
+    struct orr__block *middle = before > 0 ? new_block(allocator) : NULL;
+    struct orr__block *rest = behind > 0 ? new_block(allocator) : NULL;
+    if ((before > 0 && !middle) || (behind > 0 && !rest)) {
+        if (middle)
+            spare_block(allocator, middle);
+        if (rest)
+            spare_block(allocator, rest);
+        return ORR_NO_MEMORY;
+    }
+    make_not_free(block);
+    if (middle) {
+        split(block, before, middle);
+        make_not_free(middle);
+        make_free(block);
+        block = middle;
+    }
+    if (rest)
+        split(block, wanted, rest);
+    *out_block = block;
+    return ORR_OK;
+}
+
+enum orr_status orr__pool_take(struct orr__pool *pool, uint64_t bytes,
+                               struct orr__block **out_block) {
+    assert(bytes > 0);
+    *out_block = NULL;
+    struct orr__allocator *allocator = pool->allocator;
+    uint64_t wanted = orr__block_bytes(bytes);
+    struct orr__block *block = NULL;
+    enum orr_status status = allocator->adversarial ? take_freed(pool, wanted, &block)
+                                                    : take_smallest(pool, wanted, &block);
+    if (status != ORR_OK)
+        return status;
     block->state = ORR__BLOCK_USED;
     block->requested = bytes;
     allocator->used += block->bytes;
@@ -233,6 +303,8 @@ void orr__block_put(struct orr__block *block) {
         block->segment->pool->allocator->held -= block->bytes;
     else
         leave_use(block);
+    block->freed = ++block->segment->pool->allocator->free_count;
+    block->freed_offset = block->offset;
     struct orr__block *before = block->before, *after = block->after;
     if (after && after->state == ORR__BLOCK_FREE) {
         make_not_free(after);

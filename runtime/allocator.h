@@ -55,6 +55,8 @@ struct orr__block {
     uint32_t priority;                 /* in the tree */
     enum orr__block_state state;
     bool fresh; /* none of its bytes has been in use yet */
+    /* What of it was freed last, for adversarial allocators: the number of the free, where. */
+    uint64_t freed, freed_offset;
 };
 
 struct orr__segment {
@@ -89,6 +91,8 @@ struct orr__allocator {
     struct orr__segment *first, *last;
     struct orr__block *spare;
     uint32_t random;  /* state of the priorities' generator */
+    bool adversarial; /* what was freed last is handed out first; set before the first take */
+    uint64_t free_count;
     uint64_t *serial; /* where serials of segments are counted */
 };
 
@@ -112,7 +116,8 @@ uint64_t orr__segment_bytes(uint64_t bytes);
 bool orr__allocator_fits(const struct orr__allocator *allocator, uint64_t bytes);
 
 /* The smallest free block that holds `bytes`, cut to size where the policy says so, and in use from
- * now on. ORR_NOT_READY if no free block is large enough. */
+ * now on; of an adversarial allocator the bytes that were freed last, of a block that is cut before
+ * and behind them. ORR_NOT_READY if no free block is large enough. */
 enum orr_status orr__pool_take(struct orr__pool *pool, uint64_t bytes,
                                struct orr__block **out_block) ORR_MUST_CHECK;
 

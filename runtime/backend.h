@@ -34,6 +34,7 @@
 #include "runtime/device_spec.h"
 #include "runtime/error.h"
 #include "runtime/memory.h"
+#include "runtime/perturb.h"
 #include "runtime/record.h"
 
 enum { ORR_BACKEND_ABI = 1 };
@@ -279,6 +280,13 @@ struct orr_backend_verbs {
     /* Where the order of hosts is a choice: what the host's next call is about, whose turn it asks
      * for by host_next. Calls about different things commute. */
     void (*host_concerns)(struct orr_backend *backend, uint32_t host, uint64_t thing);
+
+    /* Before any other call: what is to go slower, fail or be lost from now on. Called again, with
+     * the same object, when it has got more rules. It is borrowed until close; the backend counts
+     * and notes faults in it. Rules about memory are the runtime's. ORR_UNSUPPORTED names a rule
+     * that the machine can't keep. */
+    enum orr_status (*perturb)(struct orr_backend *backend, struct orr_perturb *perturb,
+                               struct orr_error *error);
 };
 
 /* First member of every backend's own struct. */

@@ -82,11 +82,20 @@ static void free_uses(struct orr_runtime *runtime, struct orr__use *use) {
 
 /* --- freed blocks --- */
 
+/* Adversarial: nobody may use the bytes any more but what is queued in the stream by now. */
+static void poison(const struct orr_buffer *buffer) {
+    const struct orr_runtime *runtime = buffer->runtime;
+    if (device_of(buffer)->allocator->adversarial && runtime->verbs->memory_undefine)
+        runtime->verbs->memory_undefine(runtime->backend, buffer->stream->id, buffer->memory,
+                                        buffer->base, buffer->bytes);
+}
+
 /* The block goes back to its pool; the struct stays, and counts in the segment, while in use. */
 static void hand_back(struct orr_buffer *buffer) {
     struct orr__block *block = buffer->block;
     struct orr__segment *segment = block->segment;
     assert(!buffer->live && !buffer->uses && segment->memory == buffer->memory);
+    poison(buffer);
     orr__block_put(block);
     buffer->block = NULL;
     if (buffer->users == 0) {
@@ -213,7 +222,7 @@ static enum orr_status add_segment(struct orr_stream *stream, uint64_t bytes,
 
 /* --- out of memory --- */
 
-static enum orr_status out_of_memory(struct orr_stream *stream, uint64_t bytes) {
+static enum orr_status out_of_memory(struct orr_stream *stream, uint64_t bytes, const char *fault) {
     struct orr_runtime *runtime = stream->runtime;
     struct orr__device *device = &runtime->devices[stream->device];
     const struct orr__allocator *allocator = device->allocator;
@@ -222,11 +231,11 @@ static enum orr_status out_of_memory(struct orr_stream *stream, uint64_t bytes) 
     return orr__runtime_fail(
         runtime, ORR_DEVICE_MEMORY,
         "%s%sdevice %u (%s) is out of memory: asked for %llu bytes, %llu used (%llu reserved), "
-        "capacity %llu; largest live buffers:%s",
+        "capacity %llu%s%s; largest live buffers:%s",
         runtime->site_text, *runtime->site_text ? ": " : "", (unsigned)stream->device,
         device->spec.name, (unsigned long long)bytes, (unsigned long long)allocator->used,
         (unsigned long long)allocator->reserved, (unsigned long long)device->spec.memory_bytes,
-        *largest ? largest : " none");
+        fault ? ": " : "", fault ? fault : "", *largest ? largest : " none");
 }
 
 /* Whether more can become free by waiting for commands that are under way. */
@@ -287,13 +296,18 @@ static enum orr_status take_block(struct orr_stream *stream, uint64_t bytes,
     struct orr__device *device = &runtime->devices[stream->device];
     if (!stream->pool && orr__pool_create(device->allocator, stream->id, &stream->pool) != ORR_OK)
         return orr__runtime_no_memory(runtime);
+    const char *fault = orr__perturb_fails_alloc(runtime, stream->device);
+    if (fault)
+        return out_of_memory(stream, bytes, fault);
     enum orr_status status = try_block(stream, bytes, out_block);
     if (status == ORR_NOT_READY && waiting_helps(device)) {
         status = wait_for_all(runtime, stream->device);
         if (status == ORR_OK)
             status = try_block(stream, bytes, out_block);
     }
-    return status == ORR_NOT_READY ? out_of_memory(stream, bytes) : status;
+    if (status != ORR_NOT_READY)
+        return status;
+    return out_of_memory(stream, bytes, orr__perturb_short_of(runtime, stream->device));
 }
 
 /* Contents of a new buffer are undefined. In the order of the stream, that is: while an earlier

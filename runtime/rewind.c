@@ -72,6 +72,8 @@ enum orr_status orr_runtime_rewind(struct orr_runtime *runtime) {
     forget_objects(runtime);
     restart_counts(runtime);
     restart_calls(runtime);
+    orr_memory_free(runtime->memory, runtime->perturb); /* the program gives its rules anew */
+    runtime->perturb = NULL;
     for (uint32_t i = 0; i < runtime->device_count; i++)
         if (restart_device(runtime, &runtime->devices[i]) != ORR_OK)
             return orr__runtime_no_memory(runtime);

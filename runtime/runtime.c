@@ -34,8 +34,10 @@ enum orr_status orr__runtime_backend_failed(struct orr_runtime *runtime, enum or
     if (status == ORR_OK || status == ORR_BLOCKED || status == ORR_NOT_READY)
         return status;
     const char *site = runtime->site_text;
-    const char *text =
-        runtime->scratch.status != ORR_OK ? runtime->scratch.text : orr_status_text(status);
+    const char *fault = status == ORR_DEVICE_FAILED ? orr_runtime_fault(runtime) : NULL;
+    const char *text = runtime->scratch.status != ORR_OK ? runtime->scratch.text
+                       : fault                           ? fault
+                                                         : orr_status_text(status);
     return orr__runtime_fail(runtime, status, "%s%s%s", site, *site ? ": " : "", text);
 }
 
@@ -321,6 +323,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     orr_memory_free(runtime->memory, runtime->devices);
     for (size_t i = 0; i < runtime->host_count; i++)
         orr_memory_free(runtime->memory, runtime->hosts[i].seen);
+    orr_memory_free(runtime->memory, runtime->perturb);
     orr_memory_free(runtime->memory, runtime->hosts);
     orr_memory_free(runtime->memory, runtime->event_names);
     orr_memory_free(runtime->memory, runtime->point_scratch);
@@ -516,9 +519,13 @@ enum orr_status orr_runtime_finish(struct orr_runtime *runtime) {
         if (runtime->streams[i]->last.seq > 0)
             runtime->point_scratch[count++] = runtime->streams[i]->last;
     status = orr__runtime_reserve_seen(runtime, count);
+    if (runtime->perturb)
+        runtime->perturb->finishing = true;
     if (status == ORR_OK && count > 0)
         status = orr__runtime_backend_wait(runtime, runtime->point_scratch, count, ORR_WAIT_ALL,
                                            ORR_TIME_MAX);
+    if (runtime->perturb)
+        runtime->perturb->finishing = false;
     if (status != ORR_OK)
         return orr__runtime_backend_failed(runtime, status);
     orr__runtime_saw(runtime, runtime->point_scratch, count);

@@ -62,6 +62,15 @@ enum orr_status orr_runtime_create(const struct orr_runtime_config *config,
                                    struct orr_runtime **out_runtime,
                                    struct orr_error *error) ORR_MUST_CHECK;
 
+/* Before the first call that concerns a device: what is to go slower, fail or be lost in this run
+ * (runtime/perturb.h). Called again, it adds rules; figures that are there stay. ORR_INVALID for a
+ * device that is not there or too late, ORR_UNSUPPORTED for what the backend can't do. Written to
+ * the trace's meta as 'perturb'. */
+enum orr_status orr_runtime_perturb(struct orr_runtime *runtime,
+                                    const struct orr_perturb *perturb) ORR_MUST_CHECK;
+/* The first fault that took effect, as text; NULL: none. Borrowed until destroy. */
+const char *orr_runtime_fault(const struct orr_runtime *runtime);
+
 /* Waits for all work of all devices, and reports the first failure of any stream. */
 enum orr_status orr_runtime_finish(struct orr_runtime *runtime) ORR_MUST_CHECK;
 

@@ -254,6 +254,7 @@ struct orr_runtime {
     bool timing_only, trace_accesses;
     bool dispatches; /* each device has a dispatch host that pays for launches */
     uint64_t seed;
+    struct orr_perturb *perturb; /* NULL: nothing is perturbed */
 
     struct orr__device *devices;
     uint32_t device_count;
@@ -490,6 +491,13 @@ void orr__buffers_rewind(struct orr_runtime *runtime);
  * buffers of role activation at m.lua:3, ..."; "" if nothing is live. Allocates nothing. */
 void orr__buffers_print_largest(const struct orr_runtime *runtime, struct orr__device *device,
                                 char *text, size_t size);
+
+/* --- perturb_run.c --- */
+
+/* A device is about to allocate: the fault if this allocation is to fail, else NULL. */
+const char *orr__perturb_fails_alloc(struct orr_runtime *runtime, uint32_t device);
+/* A device is out of memory: the rule that lowered its capacity, as text, else NULL. */
+const char *orr__perturb_short_of(struct orr_runtime *runtime, uint32_t device);
 
 /* --- role.c --- */
 

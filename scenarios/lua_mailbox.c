@@ -194,9 +194,10 @@ enum orr_status orr__hosts_hang(const struct orr_scenario *scenario, struct orr_
     }
     if (live > LISTED && used < sizeof text)
         snprintf(text + used, sizeof text - used, "; and %zu more", live - LISTED);
-    return orr_error_set(error, ORR_DEVICE_FAILED, "%s: hang: %s for what never comes: %s",
+    const char *fault = orr_runtime_fault(scenario->runtime);
+    return orr_error_set(error, ORR_DEVICE_FAILED, "%s: hang: %s for what never comes: %s%s%s",
                          scenario->config.path, live > 1 ? "all hosts wait" : "the host waits",
-                         text);
+                         text, fault ? ": " : "", fault ? fault : "");
 }
 
 void orr__open_mailboxes(lua_State *L) {

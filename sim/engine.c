@@ -1,7 +1,7 @@
 /* The engine: heads of streams become ready, enter service, and finish, in the agenda's order. */
 #include <assert.h>
 
-#include "sim/sim_internal.h"
+#include "sim/perturb.h"
 
 void orr__engine_ready(struct orr__sim *sim, struct orr__stream *stream) {
     if (stream->ready) {
@@ -139,9 +139,23 @@ static int64_t look_at_head(struct orr__sim *sim, struct orr__stream *stream,
     return start_ns;
 }
 
+/* False: its device is lost by then. Otherwise the head gets what it has to do besides. */
+static bool takes_up(struct orr__sim *sim, struct orr__stream *stream, int64_t start_ns) {
+    struct orr__sim_command *head = orr__stream_head(stream);
+    if (orr__perturb_lost(sim, stream, start_ns)) {
+        stream->lost = true;
+        return false;
+    }
+    if (!head->group) {
+        head->work.work = orr__perturb_work(sim, stream, head->work.work, start_ns);
+    }
+    return true;
+}
+
 /* Tries to bring the head of a stream into service; finishes it at once if it takes no time. */
 static void try_head(struct orr__sim *sim, struct orr__stream *stream) {
-    if (stream->count == 0 || stream->in_service || stream->waiting_on != ORR_ID_NONE) {
+    if (stream->count == 0 || stream->in_service || stream->waiting_on != ORR_ID_NONE ||
+        stream->lost) {
         return;
     }
     struct orr__sim_command *head = orr__stream_head(stream);
@@ -152,6 +166,9 @@ static void try_head(struct orr__sim *sim, struct orr__stream *stream) {
         return;
     }
     int64_t start_ns = look_at_head(sim, stream, head);
+    if (sim->perturb && !takes_up(sim, stream, start_ns)) {
+        return;
+    }
     if (head->group) {
         begin_uses(sim, stream, start_ns);
         orr__group_arrive(sim, stream, start_ns);
@@ -189,8 +206,19 @@ static struct orr__stream *ending(const struct orr__device *device, int64_t now_
     return found;
 }
 
+/* Does the head, whose time is over, not end for a fault? */
+static bool is_lost(struct orr__sim *sim, struct orr__stream *stream) {
+    struct orr_error error = {0};
+    return !orr__stream_head(stream)->group &&
+           orr__perturb_fate(sim, stream, sim->now_ns, &error) == ORR__FATE_LOST;
+}
+
 static void finish_stream(struct orr__sim *sim, struct orr__stream *stream) {
     orr__service_leave(sim, stream);
+    if (sim->perturb && is_lost(sim, stream)) {
+        stream->lost = true;
+        return;
+    }
     orr__finish_head(sim, stream, sim->now_ns);
 }
 

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "sim/sim_internal.h"
+#include "sim/perturb.h"
 
 void orr__stream_fail(struct orr__sim *sim, struct orr__stream *stream,
                       const struct orr_error *error) {
@@ -124,6 +124,16 @@ static void skip(struct orr__sim *sim, const struct orr_command *command, int64_
     }
 }
 
+/* A fault makes the head fail. */
+static bool fails(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns) {
+    struct orr_error error = {0};
+    if (orr__perturb_fate(sim, stream, finish_ns, &error) != ORR__FATE_FAILS) {
+        return false;
+    }
+    orr__stream_fail(sim, stream, &error);
+    return true;
+}
+
 static void tell_observers(struct orr__sim *sim, struct orr__stream *stream, int64_t finish_ns) {
     if (stream->waiters_first) {
         wake_waiters(sim, stream);
@@ -142,6 +152,9 @@ void orr__finish_head(struct orr__sim *sim, struct orr__stream *stream, int64_t 
         status = orr__group_leave(sim, stream, finish_ns);
     } else if (stream->skipped) {
         status = ORR_COMMAND_STATUS_SKIPPED;
+        skip(sim, head->command, finish_ns);
+    } else if (sim->perturb && fails(sim, stream, finish_ns)) {
+        status = ORR_COMMAND_STATUS_FAILED;
         skip(sim, head->command, finish_ns);
     } else if (!sim->timing_only && (head->command->access_count || head->command->run)) {
         status = compute(sim, stream, head->command, finish_ns);

@@ -5,17 +5,29 @@
 #include <assert.h>
 
 #include "runtime/collective.h"
-#include "sim/sim_internal.h"
+#include "sim/perturb.h"
 
-static void begin_transfer(struct orr__sim *sim, struct orr__group *group) {
-    int64_t finish_ns = group->begin_ns;
+/* When it ends; never, if a fault says so. */
+static int64_t end_of(struct orr__sim *sim, struct orr__group *group) {
+    struct orr_error error = {0};
     if (group->skipped) {
         group->work.work = 0;
+    } else if (sim->perturb) {
+        group->work.work = orr__perturb_group_work(sim, group, group->begin_ns);
     }
-    finish_ns += (int64_t)((group->work.work + ORR__WORK_NS / 2) >> ORR__WORK_BITS);
+    int64_t finish_ns =
+        group->begin_ns + (int64_t)((group->work.work + ORR__WORK_NS / 2) >> ORR__WORK_BITS);
+    bool lost =
+        sim->perturb && orr__perturb_group_fate(sim, group, finish_ns, &error) == ORR__FATE_LOST;
+    return lost ? ORR_TIME_MAX : finish_ns;
+}
+
+static void begin_transfer(struct orr__sim *sim, struct orr__group *group) {
+    int64_t finish_ns = end_of(sim, group);
     for (uint32_t i = 0; i < group->count; i++) {
         struct orr__stream *stream = sim->streams[group->streams[i]];
         stream->finish_ns = finish_ns;
+        stream->lost = finish_ns == ORR_TIME_MAX;
         orr__service_reschedule(sim, stream->device);
     }
 }
@@ -44,10 +56,18 @@ static void settle_member(struct orr__sim *sim, const struct orr_command *comman
     }
 }
 
+static void fail_members(struct orr__sim *sim, struct orr__group *group,
+                         const struct orr_error *error) {
+    for (uint32_t i = 0; i < group->count; i++) {
+        orr__stream_fail(sim, sim->streams[group->streams[i]], error);
+    }
+    group->failed = true;
+}
+
 /* Numbers of all members at once: nobody may have touched their operands before the common
  * finish. */
 static void compute(struct orr__sim *sim, struct orr__group *group, int64_t finish_ns) {
-    bool poison = group->skipped;
+    bool poison = group->skipped || group->failed;
     for (uint32_t i = 0; i < group->count; i++) {
         const struct orr_command *command =
             orr__stream_head(sim->streams[group->streams[i]])->command;
@@ -56,10 +76,8 @@ static void compute(struct orr__sim *sim, struct orr__group *group, int64_t fini
     }
     struct orr_error error = {0};
     if (!poison && orr_collective_run(group->members, group->count, &error) != ORR_OK) {
-        for (uint32_t i = 0; i < group->count; i++) {
-            orr__stream_fail(sim, sim->streams[group->streams[i]], &error);
-        }
-        group->failed = poison = true;
+        fail_members(sim, group, &error);
+        poison = true;
     }
     for (uint32_t i = 0; i < group->count; i++) {
         settle_member(sim, orr__stream_head(sim->streams[group->streams[i]])->command, poison);
@@ -78,6 +96,11 @@ void orr__group_free(struct orr__sim *sim, struct orr__group *group) {
 enum orr_command_status orr__group_leave(struct orr__sim *sim, struct orr__stream *stream,
                                          int64_t finish_ns) {
     struct orr__group *group = orr__stream_head(stream)->group;
+    struct orr_error error = {0};
+    if (group->finished == 0 && sim->perturb &&
+        orr__perturb_group_fate(sim, group, finish_ns, &error) == ORR__FATE_FAILS) {
+        fail_members(sim, group, &error);
+    }
     if (group->finished == 0 && !sim->timing_only) {
         compute(sim, group, finish_ns);
     }

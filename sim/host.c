@@ -1,12 +1,16 @@
 /* Hosts: clocks, turns and blocking. */
 #include <assert.h>
 
-#include "sim/sim_internal.h"
+#include "sim/perturb.h"
 
 void orr__host_enter_turn(struct orr__sim *sim, uint32_t host) {
     bool runs = sim->hosts[host].state == ORR__HOST_RUNS;
     (void)orr__agenda_set(&sim->turns, host, runs ? sim->hosts[host].now_ns : ORR_TIME_MAX,
                           ORR__EVENT_HOST);
+}
+
+void orr__host_charge(struct orr__sim *sim, uint32_t host, int64_t ns) {
+    sim->hosts[host].now_ns += sim->perturb ? orr__perturb_call(sim, host, ns) : ns;
 }
 
 /* The runnable host with the smallest (clock, id), ORR_ID_NONE if none can run. */
@@ -18,12 +22,25 @@ static uint32_t earliest(const struct orr__sim *sim) {
     return top ? orr__event_device(top) : ORR_ID_NONE;
 }
 
+/* A fault: the host makes no more calls. */
+static void lose(struct orr__sim *sim, uint32_t id) {
+    struct orr__host *host = &sim->hosts[id];
+    host->state = ORR__HOST_BLOCKED;
+    host->point_count = 0;
+    host->deadline_ns = ORR_TIME_MAX;
+    orr__host_changed(sim, id);
+}
+
 /* Lets everything happen that comes before a call of this host. ORR_BLOCKED if that includes a call
  * of another host. */
 enum orr_status orr__host_turn(struct orr__sim *sim, uint32_t host) {
     assert(host < sim->host_count && sim->hosts[host].state != ORR__HOST_DONE);
     if (sim->hosts[host].state == ORR__HOST_BLOCKED) {
         return ORR_BLOCKED; /* its caller gave the wait up: it still ends first */
+    }
+    if (sim->perturb && orr__perturb_host_lost(sim, host)) {
+        lose(sim, host);
+        return sim->hosts_live == 1 ? ORR_DEVICE_FAILED : ORR_BLOCKED;
     }
     int64_t now_ns = sim->hosts[host].now_ns;
     if (sim->hosts_live == 1) {
@@ -144,7 +161,7 @@ static enum orr_status call(struct orr__sim *sim, uint32_t host) {
     enum orr_status status = orr__host_turn(sim, host);
     if (status == ORR_OK) {
         int64_t ns = sim->specs[0].host_event_ns;
-        sim->hosts[host].now_ns += ns > 0 ? ns : 1;
+        orr__host_charge(sim, host, ns > 0 ? ns : 1);
         orr__host_changed(sim, host);
     }
     return status;
@@ -160,6 +177,9 @@ enum orr_status orr__sim_query(struct orr_backend *backend, uint32_t host, struc
 }
 
 static const char *what_for(struct orr__sim *sim, const struct orr__stream *stream) {
+    if (stream->lost) {
+        return "its head never ends";
+    }
     if (stream->count == 0) {
         return "nothing is enqueued there";
     }
@@ -170,24 +190,32 @@ static const char *what_for(struct orr__sim *sim, const struct orr__stream *stre
     return "its collective waits for members that never come";
 }
 
+/* The fault that may be the reason, as the end of a message. */
+static const char *fault_of(const struct orr__sim *sim, const char **out_text) {
+    *out_text = sim->perturb ? sim->perturb->fault : "";
+    return **out_text ? ": " : "";
+}
+
 /* A wait that can't end: nothing is left that could happen. */
 static enum orr_status hang(struct orr__sim *sim, const struct orr_point *points, uint32_t count,
                             struct orr_error *error) {
     if (sim->out_of_memory) {
         return orr_error_set(error, ORR_NO_MEMORY, "sim: out of host memory while simulating");
     }
+    const char *fault, *colon = fault_of(sim, &fault);
     for (uint32_t i = 0; i < count; i++) {
         const struct orr__stream *stream = sim->streams[points[i].stream];
         if (stream->retired < points[i].seq) {
             return orr_error_set(
                 error, ORR_DEVICE_FAILED,
                 "hang: the host waits for command %llu of stream %u (device %u), of "
-                "which %llu have retired, and %s",
+                "which %llu have retired, and %s%s%s",
                 (unsigned long long)points[i].seq, stream->id, stream->device,
-                (unsigned long long)stream->retired, what_for(sim, stream));
+                (unsigned long long)stream->retired, what_for(sim, stream), colon, fault);
         }
     }
-    return orr_error_set(error, ORR_DEVICE_FAILED, "hang: nothing is left that could happen");
+    return orr_error_set(error, ORR_DEVICE_FAILED, "hang: nothing is left that could happen%s%s",
+                         colon, fault);
 }
 
 /* Several hosts: this one blocks, another one is to run. */
@@ -230,7 +258,7 @@ enum orr_status orr__sim_wait(struct orr_backend *backend, uint32_t id,
     struct orr__host *host = &sim->hosts[id];
     if (is_over(sim, points, count, mode)) {
         int64_t ns = sim->specs[0].host_sync_ns;
-        host->now_ns += ns > 0 ? ns : 1;
+        orr__host_charge(sim, id, ns > 0 ? ns : 1);
         orr__host_changed(sim, id);
         return ORR_OK;
     }
@@ -255,6 +283,10 @@ enum orr_status orr__sim_wait(struct orr_backend *backend, uint32_t id,
     }
     int64_t end_ns = sim->now_ns + sim->specs[0].host_sync_ns;
     host->now_ns = end_ns > host->now_ns ? end_ns : host->now_ns + 1;
+    if (sim->perturb) {
+        host->now_ns +=
+            orr__perturb_call(sim, id, sim->specs[0].host_sync_ns) - sim->specs[0].host_sync_ns;
+    }
     orr__host_changed(sim, id);
     return ORR_OK;
 }
@@ -274,7 +306,7 @@ int64_t orr__sim_now(struct orr_backend *backend, uint32_t host) {
 void orr__sim_host_spend(struct orr_backend *backend, uint32_t host, int64_t ns) {
     assert(ns >= 0);
     struct orr__sim *sim = orr__sim_of(backend);
-    sim->hosts[host].now_ns += ns;
+    orr__host_charge(sim, host, ns);
     orr__host_changed(sim, host);
 }
 
@@ -336,7 +368,8 @@ enum orr_status orr__sim_host_create(struct orr_backend *backend, uint32_t *out_
         return status;
     }
     *out_host = (uint32_t)sim->host_count++;
-    sim->hosts[*out_host] = (struct orr__host){.now_ns = sim->hosts[0].now_ns};
+    int64_t late_ns = sim->perturb ? orr__perturb_late(sim, *out_host) : 0;
+    sim->hosts[*out_host] = (struct orr__host){.now_ns = sim->hosts[0].now_ns + late_ns};
     sim->hosts_live++;
     take_turns(sim);
     orr__host_changed(sim, *out_host);
@@ -386,6 +419,10 @@ enum orr_status orr__sim_host_next(struct orr_backend *backend, uint32_t *out_ho
     *out_host = ORR_ID_NONE;
     for (;;) {
         uint32_t host = earliest(sim);
+        if (sim->perturb && host != ORR_ID_NONE && orr__perturb_host_lost(sim, host)) {
+            lose(sim, host);
+            continue;
+        }
         const struct orr__event *next = orr__agenda_top(&sim->agenda);
         struct orr__host *late = next_deadline(sim);
         int64_t call_ns = host != ORR_ID_NONE ? sim->hosts[host].now_ns : ORR_TIME_MAX;
@@ -413,7 +450,7 @@ enum orr_status orr__sim_host_access(struct orr_backend *backend, const struct o
     struct orr__host *host = &sim->hosts[command->record.host];
     struct orr_command done = *command;
     int64_t begin_ns = host->now_ns;
-    host->now_ns += command->service_ns > 0 ? command->service_ns : 1;
+    orr__host_charge(sim, command->record.host, command->service_ns > 0 ? command->service_ns : 1);
     orr__host_changed(sim, command->record.host);
     done.record.enqueue_ns = done.record.ready_ns = done.record.start_ns = begin_ns;
     done.record.enqueued_ns = done.record.finish_ns = host->now_ns;

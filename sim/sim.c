@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "sim/sim_internal.h"
+#include "sim/perturb.h"
 
 enum { POINTER_ALIGNMENT = 64 };
 
@@ -148,6 +148,7 @@ static const struct orr_backend_verbs verbs = {
     .host_access = orr__sim_host_access,
     .memory_undefine = memory_undefine,
     .memory_define = memory_define,
+    .perturb = orr__sim_perturb,
 };
 
 static enum orr_status check_spec(const struct orr_device_spec *spec, uint32_t device,
@@ -176,6 +177,7 @@ static enum orr_status create_hosts(struct orr__sim *sim) {
             (struct orr__host){.state = i == 0 ? ORR__HOST_RUNS : ORR__HOST_DONE};
     }
     sim->hosts_live = 1;
+    sim->first_rank = (uint32_t)count;
     return ORR_OK;
 }
 
@@ -227,6 +229,7 @@ enum orr_status orr_sim_open(const struct orr_backend_config *config,
     sim->retire = config->retire;
     sim->timing_only = config->timing_only;
     sim->runner = config->runner;
+    sim->seed = config->seed;
     sim->device_count = config->device_count;
     if (open_devices(sim, config) != ORR_OK) {
         free_everything(sim);

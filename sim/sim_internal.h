@@ -44,7 +44,8 @@ enum {
     ORR__SLOT_LISTS = 4,     /* for all of `list`; never together with WAITS */
     ORR__SLOT_NODE = 8,      /* of a graph launch */
     ORR__SLOT_ACCESSES = 16, /* declares ranges */
-    ORR__SLOT_ENGINE = 32    /* a copy over a link, which a copy engine does */
+    ORR__SLOT_ENGINE = 32,   /* a copy over a link, which a copy engine does */
+    ORR__SLOT_FAILS = 64     /* a fault: the nth command of its device */
 };
 
 /* A command in a stream: all that decides when it runs, in one cache line. The command itself is
@@ -90,6 +91,7 @@ struct orr__stream {
     bool skipped;                   /* it is not run: something before it failed */
     bool ready;                     /* in the list of heads to try */
     bool closed;                    /* destroyed: no more submits */
+    bool lost;                      /* a fault: its head never ends */
     bool failed;                    /* see failed_seq */
     bool observed;                  /* there may be waiters, watches or undefines */
     uint8_t kind;                   /* enum orr_stream_kind */
@@ -139,6 +141,7 @@ struct orr__watch {
 
 struct orr__host {
     int64_t now_ns;
+    uint64_t calls; /* that were charged, if calls are perturbed */
     enum orr__host_state state;
     /* Its last graph launch: the dispatch host that made it, and when. */
     uint32_t graph_host;
@@ -151,6 +154,9 @@ struct orr__host {
     enum orr_wait_mode mode;
     int64_t deadline_ns;
 };
+
+/* What becomes of a command that is about to end; other than ENDS is a fault (sim/perturb.h). */
+enum orr__fate { ORR__FATE_ENDS, ORR__FATE_FAILS, ORR__FATE_LOST };
 
 struct orr__group {
     uint32_t count, arrived, finished;
@@ -206,7 +212,11 @@ struct orr__sim {
     struct orr__stream *ready_first, *ready_last; /* heads to try, in order */
     struct orr__group *groups;
     struct orr__work_cache_entry *work_cache;
-    bool out_of_memory; /* an allocation failed where no call could say so */
+    bool out_of_memory;          /* an allocation failed where no call could say so */
+    struct orr_perturb *perturb; /* the runtime's; NULL: nothing is perturbed */
+    uint64_t seed;
+    uint32_t first_rank; /* hosts before it are the program's and the dispatch hosts */
+    int64_t late_ns;     /* what the program began later by */
 };
 
 static inline struct orr__sim *orr__sim_of(struct orr_backend *backend) {
@@ -271,6 +281,8 @@ void orr__stream_fail(struct orr__sim *sim, struct orr__stream *stream,
 void orr__retire_pending(struct orr__sim *sim, struct orr__stream *stream);
 
 /* host.c: clocks, blocking, turns */
+/* A call of `ns` passes on the host's clock. */
+void orr__host_charge(struct orr__sim *sim, uint32_t host, int64_t ns);
 enum orr_status orr__host_turn(struct orr__sim *sim, uint32_t host);
 /* A host's clock or state has changed. */
 void orr__host_enter_turn(struct orr__sim *sim, uint32_t host);

@@ -1,7 +1,7 @@
 /* Streams: rings of commands, and the door they come through. */
 #include <assert.h>
 
-#include "sim/sim_internal.h"
+#include "sim/perturb.h"
 
 enum { RING_FIRST = 16 };
 
@@ -97,7 +97,7 @@ static struct orr__host *hand_over(struct orr__sim *sim, uint32_t device, struct
                                    struct orr_command *command) {
     struct orr_record_command *record = &command->record;
     bool in_call = (command->flags & ORR_COMMAND_GRAPH_NODE) != 0;
-    host->now_ns += in_call ? 0 : 1; /* the hand-over */
+    orr__host_charge(sim, record->host, in_call ? 0 : 1); /* the hand-over */
     record->host = 1 + device;
     struct orr__host *dispatch = &sim->hosts[record->host];
     dispatch->now_ns = dispatch->now_ns > host->now_ns ? dispatch->now_ns : host->now_ns;
@@ -122,7 +122,7 @@ static void stamp(struct orr__sim *sim, uint32_t device, struct orr_command *com
     } else if (record->enqueue_ns == ORR_TIME_NONE) {
         record->enqueue_ns = host->now_ns;
     }
-    host->now_ns += cost_ns;
+    orr__host_charge(sim, record->host, cost_ns);
     record->enqueued_ns = host->now_ns;
     orr__host_changed(sim, caller);
 }
@@ -263,6 +263,17 @@ static bool keep(struct orr__sim *sim, struct orr__sim_command *slot,
     return true;
 }
 
+static void perturb(struct orr__sim *sim, const struct orr__stream *stream,
+                    struct orr__sim_command *slot) {
+    struct orr__group *group = slot->group;
+    struct orr__work *work = !group                            ? &slot->work
+                             : group->streams[0] == stream->id ? &group->work
+                                                               : NULL;
+    if (orr__perturb_enqueued(sim, stream, slot->command, work)) {
+        slot->bits |= ORR__SLOT_FAILS;
+    }
+}
+
 /* Appends a command that was kept; nothing can fail any more. */
 static void append(struct orr__sim *sim, struct orr__stream *stream, struct orr__group *group,
                    struct orr_point *out_point) {
@@ -287,6 +298,9 @@ static void append(struct orr__sim *sim, struct orr__stream *stream, struct orr_
     if (kind == ORR_COMMAND_COPY && slot->work.work > 0 &&
         route_of(sim, stream->device, command) != ORR__ROUTE_LOCAL) {
         slot->bits |= ORR__SLOT_ENGINE;
+    }
+    if (sim->perturb) {
+        perturb(sim, stream, slot);
     }
     *out_point = (struct orr_point){.stream = stream->id, .seq = record->seq, .cmd = record->id};
     if (stream->count++ == 0) {

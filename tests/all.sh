@@ -59,6 +59,7 @@ TIMEOUT=600 tests/run.sh release tests/golden/run.sh tests/scenarios.sh tests/he
     tests/tidy/run.sh tests/selftest.sh tests/differential_sim.py tests/differential_check.py
 title "parallel strategies"
 TIMEOUT=900 tests/run.sh release tests/test_strategies.py
+TIMEOUT=600 tests/run.sh release tests/test_perturbed.py
 
 build debug all
 title "determinism"
