@@ -29,12 +29,12 @@ bool orr_check_verdict_is_unsafe(enum orr_check_verdict_kind kind) {
 enum orr_status orr_stream_program_check(const struct orr_stream_program *program,
                                          const struct orr_check_limits *limits,
                                          struct orr_check_verdict *out_verdict) {
-    (void)limits;
     *out_verdict =
         (struct orr_check_verdict){.op_a = ORR_NONE, .op_b = ORR_NONE, .memory = program->memory};
     switch (program->oracle) {
     case ORR_ORACLE_HB: return orr_check_order(program, out_verdict);
-    case ORR_ORACLE_HANG: break;
+    case ORR_ORACLE_HANG:
+        return orr_check_hangs(program, limits ? limits->states_max : 0, out_verdict);
     case ORR_ORACLE_CAPTURE: return orr_check_capture(program, out_verdict);
     }
     return ORR_UNSUPPORTED;

@@ -1,0 +1,284 @@
+#include "hazards/hang_text.h"
+
+#include <string.h>
+
+enum {
+    OP_BYTES_MAX = 96, /* of an operation's short form in a message */
+    LINES_MAX = 24     /* of blocked hosts and streams in a message */
+};
+
+/* --- names --- */
+
+static const char *name(const struct orr_stream_program *program, enum orr_name_space space,
+                        uint32_t id) {
+    return orr_stream_program_text(program, space, id);
+}
+
+void orr__hang_say_op(struct orr__builder *out, const struct orr_stream_program *program,
+                      uint32_t op) {
+    char text[OP_BYTES_MAX];
+    orr_stream_op_short(program, op, text, sizeof text);
+    orr__build_format(out, "op %u '%s'", op, text);
+    if (program->ops[op].site != ORR_NONE)
+        orr__build_format(out, " at %s", name(program, ORR_NAME_WORD, program->ops[op].site));
+}
+
+void orr__hang_say_rank(struct orr__builder *out, const struct orr_stream_program *program,
+                        uint32_t rank) {
+    const char *text = name(program, ORR_NAME_RANK, rank);
+    size_t length = strlen(text);
+    if (length >= 2 && text[0] == '"')
+        orr__build_bytes(out, text + 1, length - 2);
+    else
+        orr__build_bytes(out, text, length);
+}
+
+static void say_who(struct orr__builder *out, const struct orr_stream_program *program,
+                    bool is_stream, uint32_t who) {
+    orr__build_format(out, "%s %s", is_stream ? "stream" : "host",
+                      name(program, is_stream ? ORR_NAME_STREAM : ORR_NAME_HOST, who));
+}
+
+/* --- blocked ones --- */
+
+static uint32_t calls_of(const struct orr_stream_program *program, uint32_t comm, uint32_t rank,
+                         uint8_t kind, uint32_t peer) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < program->op_count; i++) {
+        const struct orr_stream_op *op = &program->ops[i];
+        count += op->kind == kind && op->object == comm && op->rank == rank &&
+                 (kind == ORR_OP_COLL || op->other == peer);
+    }
+    return count;
+}
+
+/* The call that never comes. */
+static void say_missing(struct orr__builder *out, const struct orr_stream_program *program,
+                        const struct orr_hang_blocked *blocked) {
+    const struct orr_stream_op *op = &program->ops[blocked->op];
+    uint8_t kind = op->kind == ORR_OP_SEND   ? ORR_OP_RECV
+                   : op->kind == ORR_OP_RECV ? ORR_OP_SEND
+                                             : ORR_OP_COLL;
+    uint32_t calls = calls_of(program, blocked->object, blocked->rank, kind, op->rank);
+    orr__build_text(out, ", which never comes: rank ");
+    orr__hang_say_rank(out, program, blocked->rank);
+    if (blocked->other_op == ORR_NONE)
+        orr__build_format(out, " makes %s%.0u such call%s", calls == 0 ? "no" : "only ", calls,
+                          calls == 1 ? "" : "s");
+}
+
+static void say_partner(struct orr__builder *out, const struct orr_stream_program *program,
+                        const struct orr_hang_blocked *blocked) {
+    const struct orr_stream_op *op = &program->ops[blocked->op];
+    orr__build_text(out, " has started and waits for rank ");
+    orr__hang_say_rank(out, program, blocked->rank);
+    const char *what = op->kind == ORR_OP_SEND   ? "'s recv"
+                       : op->kind == ORR_OP_RECV ? "'s send"
+                                                 : "'s call";
+    orr__build_format(out, "%s number %u of communicator %s", what, blocked->number + 1,
+                      name(program, ORR_NAME_COMM, blocked->object));
+    if (blocked->other_op == ORR_NONE) {
+        say_missing(out, program, blocked);
+        return;
+    }
+    orr__build_text(out, ", ");
+    orr__hang_say_op(out, program, blocked->other_op);
+    if (blocked->next == ORR_NONE) {
+        orr__build_text(out, ", which is in a group that never ends");
+    } else if (blocked->next_is_stream) {
+        orr__build_format(out, ", which has not started in stream %s",
+                          name(program, ORR_NAME_STREAM, blocked->next));
+    } else {
+        orr__build_format(out, ", which host %s does not get to",
+                          name(program, ORR_NAME_HOST, blocked->next));
+    }
+}
+
+/* "..., where op 3 '...' does not finish" */
+static void say_stuck_in(struct orr__builder *out, const struct orr_stream_program *program,
+                         const struct orr_hang_blocked *blocked) {
+    orr__build_format(out, "stream %s", name(program, ORR_NAME_STREAM, blocked->object));
+    if (blocked->other_op == ORR_NONE)
+        return;
+    orr__build_text(out, ", where ");
+    orr__hang_say_op(out, program, blocked->other_op);
+    orr__build_text(out, " does not finish");
+}
+
+static void say_lock(struct orr__builder *out, const struct orr_stream_program *program,
+                     const struct orr_hang_blocked *blocked) {
+    orr__build_format(out, "waits for lock %s, which ",
+                      name(program, ORR_NAME_LOCK, blocked->object));
+    if (blocked->other_op == ORR_NONE) {
+        say_who(out, program, false, blocked->next);
+        orr__build_text(out, " holds");
+        return;
+    }
+    orr__hang_say_op(out, program, blocked->other_op);
+    orr__build_text(out, blocked->next == ORR_NONE ? " kept when it ended" : " holds");
+}
+
+static void say_flag(struct orr__builder *out, const struct orr_stream_program *program,
+                     const struct orr_hang_blocked *blocked) {
+    orr__build_format(out, "waits for flag %s, which ",
+                      name(program, ORR_NAME_FLAG, blocked->object));
+    if (blocked->other_op == ORR_NONE) {
+        orr__build_text(out, "nobody sets");
+        return;
+    }
+    say_who(out, program, false, blocked->next);
+    orr__build_text(out, " would set in ");
+    orr__hang_say_op(out, program, blocked->other_op);
+}
+
+static void say_slot(struct orr__builder *out, const struct orr_stream_program *program,
+                     const struct orr_hang_blocked *blocked) {
+    orr__build_format(out, " waits for one of the %llu slots of device %u",
+                      (unsigned long long)program->slots, blocked->object);
+    if (blocked->other_op == ORR_NONE)
+        return;
+    orr__build_text(out, "; ");
+    orr__hang_say_op(out, program, blocked->other_op);
+    orr__build_format(out, " in stream %s has one", name(program, ORR_NAME_STREAM, blocked->next));
+}
+
+static void say_blocked(struct orr__builder *out, const struct orr_stream_program *program,
+                        const struct orr_hang_blocked *blocked) {
+    say_who(out, program, blocked->is_stream, blocked->who);
+    orr__build_text(out, blocked->is_stream ? ": " : " is in ");
+    orr__hang_say_op(out, program, blocked->op);
+    switch ((enum orr_hang_reason)blocked->reason) {
+    case ORR_HANG_FOR_STREAM:
+        orr__build_text(out, " and waits for ");
+        say_stuck_in(out, program, blocked);
+        break;
+    case ORR_HANG_FOR_ROOM:
+        orr__build_format(out, " and waits for room (queue_depth %llu) in ",
+                          (unsigned long long)program->queue_depth);
+        say_stuck_in(out, program, blocked);
+        break;
+    case ORR_HANG_FOR_LOCK:
+        orr__build_text(out, " and ");
+        say_lock(out, program, blocked);
+        break;
+    case ORR_HANG_FOR_FLAG:
+        orr__build_text(out, " and ");
+        say_flag(out, program, blocked);
+        break;
+    case ORR_HANG_FOR_SLOT: say_slot(out, program, blocked); break;
+    case ORR_HANG_FOR_PARTNER: say_partner(out, program, blocked); break;
+    }
+}
+
+enum orr_status orr__hang_say(const struct orr_stream_program *program,
+                              struct orr_hang_result *result) {
+    for (uint32_t i = 0; i < result->blocked_count; i++) {
+        struct orr__builder text = {.memory = result->memory};
+        say_blocked(&text, program, &result->blocked[i]);
+        result->blocked[i].text = text.data;
+        if (text.failed)
+            return ORR_NO_MEMORY;
+    }
+    return ORR_OK;
+}
+
+/* --- messages --- */
+
+static uint32_t find_blocked(const struct orr_hang_result *result, bool is_stream, uint32_t who) {
+    for (uint32_t i = 0; i < result->blocked_count; i++)
+        if (result->blocked[i].is_stream == is_stream && result->blocked[i].who == who)
+            return i;
+    return ORR_NONE;
+}
+
+static uint32_t next_blocked(const struct orr_hang_result *result, uint32_t i) {
+    const struct orr_hang_blocked *blocked = &result->blocked[i];
+    return blocked->next == ORR_NONE ? ORR_NONE
+                                     : find_blocked(result, blocked->next_is_stream, blocked->next);
+}
+
+/* One in a circle of waiting, ORR_NONE if there is no circle. Whoever is followed for as many steps
+ * as there are blocked ones is in one. */
+static uint32_t find_circle(const struct orr_hang_result *result) {
+    for (uint32_t from = 0; from < result->blocked_count; from++) {
+        uint32_t at = from;
+        for (uint32_t i = 0; i < result->blocked_count && at != ORR_NONE; i++)
+            at = next_blocked(result, at);
+        if (at != ORR_NONE)
+            return at;
+    }
+    return ORR_NONE;
+}
+
+static void say_circle(struct orr__builder *out, const struct orr_stream_program *program,
+                       const struct orr_hang_result *result, uint32_t from) {
+    uint32_t at = from, said = 0;
+    orr__build_text(out, "they wait for each other: ");
+    do {
+        say_who(out, program, result->blocked[at].is_stream, result->blocked[at].who);
+        orr__build_text(out, " -> ");
+        at = next_blocked(result, at);
+    } while (at != from && ++said < LINES_MAX);
+    if (at != from)
+        orr__build_text(out, "... -> ");
+    say_who(out, program, result->blocked[from].is_stream, result->blocked[from].who);
+}
+
+/* Without a circle somebody waits for what nobody can do any more. */
+static void say_end(struct orr__builder *out, const struct orr_hang_result *result) {
+    for (uint32_t i = 0; i < result->blocked_count; i++)
+        if (next_blocked(result, i) == ORR_NONE) {
+            orr__build_format(out, "nothing can help: %s", result->blocked[i].text);
+            return;
+        }
+}
+
+static void say_hang(struct orr__builder *out, const struct orr_stream_program *program,
+                     const struct orr_hang_result *result) {
+    uint32_t circle = find_circle(result);
+    if (circle != ORR_NONE)
+        say_circle(out, program, result, circle);
+    else
+        say_end(out, result);
+    for (uint32_t i = 0; i < result->blocked_count && i < LINES_MAX; i++)
+        orr__build_format(out, "\n%s", result->blocked[i].text);
+    if (result->blocked_count > LINES_MAX)
+        orr__build_format(out, "\nand %u more", result->blocked_count - LINES_MAX);
+}
+
+static void say_call(struct orr__builder *out, const struct orr_stream_program *program,
+                     uint32_t op, uint32_t rank) {
+    const struct orr_stream_op *call = &program->ops[op];
+    const char *kind = name(program, ORR_NAME_WORD, call->word);
+    const char *count = name(program, ORR_NAME_WORD, call->count);
+    orr__build_text(out, "rank ");
+    orr__hang_say_rank(out, program, rank);
+    orr__build_format(out, " %s, count %s (", *kind ? kind : "no kind", *count ? count : "1");
+    orr__hang_say_op(out, program, op);
+    orr__build_text(out, ")");
+}
+
+static void say_mismatch(struct orr__builder *out, const struct orr_stream_program *program,
+                         const struct orr_hang_mismatch *found) {
+    orr__build_format(
+        out, "call number %u of communicator %s is not the same for all: ", found->number + 1,
+        name(program, ORR_NAME_COMM, program->ops[found->op_a].object));
+    say_call(out, program, found->op_a, found->rank_a);
+    orr__build_text(out, "; ");
+    say_call(out, program, found->op_b, found->rank_b);
+}
+
+void orr__hang_message(struct orr__builder *out, const struct orr_stream_program *program,
+                       const struct orr_hang_result *result) {
+    if (result->kind == ORR_CHECK_MISMATCH)
+        say_mismatch(out, program, &result->mismatch);
+    else if (result->kind == ORR_CHECK_HANG || result->found_hang)
+        say_hang(out, program, result);
+    if (result->kind != ORR_CHECK_UNKNOWN)
+        return;
+    orr__build_format(out, "%sgave up after %llu states in which something competes",
+                      result->found_hang ? "\nIt hangs; whether calls can mismatch first is not "
+                                           "known: "
+                                         : "",
+                      (unsigned long long)result->states);
+}

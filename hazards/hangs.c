@@ -1,0 +1,29 @@
+#include "hazards/hangs.h"
+
+#include "hazards/hang_text.h"
+
+static enum orr_status say(const struct orr_stream_program *program,
+                           const struct orr_hang_result *result,
+                           struct orr_check_verdict *verdict) {
+    struct orr__builder text = {.memory = program->memory};
+    orr__hang_message(&text, program, result);
+    enum orr_status status = text.failed ? ORR_NO_MEMORY : ORR_OK;
+    if (status == ORR_OK && text.length > 0)
+        status = orr_check_verdict_message(verdict, "%s", text.data);
+    orr__builder_clear(&text);
+    return status;
+}
+
+enum orr_status orr_check_hangs(const struct orr_stream_program *program, uint64_t states_max,
+                                struct orr_check_verdict *out_verdict) {
+    struct orr_hang_result result;
+    enum orr_status status = orr_hangs_find(program, states_max, &result);
+    if (status == ORR_OK) {
+        out_verdict->kind = result.kind;
+        status = say(program, &result, out_verdict);
+    }
+    if (status == ORR_OK && orr_check_verdict_is_unsafe(result.kind))
+        status = orr_check_verdict_fix(out_verdict, "one order on all ranks");
+    orr_hang_result_clear(&result);
+    return status;
+}
