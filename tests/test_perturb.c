@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/cpu/cpu.h"
 #include "runtime/perturb.h"
 #include "sim/sim.h"
 #include "tests/scenario_play.h"
@@ -348,6 +349,38 @@ static void a_recorded_stream_keeps_its_bytes(void **state) {
     expect_printed(text, "true\n");
 }
 
+/* --- CPU threads --- */
+
+/* Plays a text on two CPU devices. */
+static void play_on_threads(struct play *play, const char *text) {
+    play_prepare(play, text, 2);
+    play->fixture.config.open = orr_cpu_open;
+    play_run(play);
+}
+
+static void threads_rest_and_fail(void **state) {
+    (void)state;
+    struct play play;
+    play_on_threads(&play, "orrery.perturb'delay=name:k,nth:2,ns:30ms'\n"
+                           "local s = orrery.device(0):stream('compute')\n"
+                           "for i = 1, 3 do s:kernel{ name = 'k' } end\n"
+                           "s:sync() print(orrery.now() >= 30000000)");
+    assert_string_equal(play.printed, "true\n");
+    play_end(&play);
+    play_on_threads(&play, "orrery.perturb'device_error=device:1,nth:2'\n"
+                           "local s = orrery.device(1):stream('compute')\n"
+                           "for i = 1, 3 do s:kernel{ name = 'k' } end\n"
+                           "s:sync()");
+    assert_int_equal(play.status, ORR_DEVICE_FAILED);
+    if (!strstr(play.error.text, "k: device 1 failed it (perturb device_error=device:1,nth:2)"))
+        fail_msg("%s", play.error.text);
+    play_end(&play);
+    play_on_threads(&play, "orrery.perturb{ jitter = 0.5 }");
+    assert_int_equal(play.status, ORR_UNSUPPORTED);
+    assert_string_equal(play.error.text, "demo.lua:1: perturb: CPU devices have no jitter");
+    play_end(&play);
+}
+
 /* --- memory of the host --- */
 
 static void run_perturbed(struct memory_counting *memory, void *context) {
@@ -400,6 +433,7 @@ int main(void) {
         cmocka_unit_test(a_delay_makes_a_race_show),
         cmocka_unit_test(freed_bytes_are_handed_out_first),
         cmocka_unit_test(a_recorded_stream_keeps_its_bytes),
+        cmocka_unit_test(threads_rest_and_fail),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -250,6 +250,7 @@ static const struct orr_backend_verbs cpu_verbs = {
     .host_park = orr__cpu_host_park,
     .host_unpark = orr__cpu_host_unpark,
     .host_access = host_access,
+    .perturb = orr__cpu_perturb,
 };
 
 static enum orr_status check_config(const struct orr_backend_config *config,

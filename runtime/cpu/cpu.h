@@ -46,7 +46,8 @@
 
 /* Opens CPU devices; the specs say memory sizes and queue depths only. ORR_INVALID for no devices
  * or a queue depth above 2^20; ORR_NO_MEMORY, also when a thread can't be started. The optional
- * verbs host_create, host_next, host_done and host_access are there. */
+ * verbs host_create, host_next, host_done, host_access and perturb (delays, nth command fails) are
+ * there. */
 enum orr_status orr_cpu_open(const struct orr_backend_config *config,
                              struct orr_backend **out_backend, struct orr_error *error);
 

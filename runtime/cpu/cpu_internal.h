@@ -87,6 +87,9 @@ struct cpu_slot {
 
     /* Host until submitted. The record's host and enqueue_ns: dispatcher, if there is one. */
     alignas(CPU_LINE) struct orr_command command;
+    orr_command_run own_run;              /* perturbed: what is run around it, */
+    int64_t delay_ns;                     /* after so long, */
+    const struct orr_perturb_rule *fault; /* or the reason why it fails */
     struct cpu_wait few_waits[CPU_FEW_WAITS];
     struct cpu_wait *many_waits; /* kept until close */
     size_t many_capacity;
@@ -198,7 +201,8 @@ struct cpu_backend {
     uint32_t device_count;
     uint32_t spin_max; /* threads that may spin at once */
     bool timing_only;
-    int64_t base_ns; /* CLOCK_MONOTONIC at open */
+    int64_t base_ns;             /* CLOCK_MONOTONIC at open */
+    struct orr_perturb *perturb; /* host; NULL: nothing is perturbed */
 
     /* Host only. */
     uint32_t *depths; /* by device */
@@ -287,6 +291,12 @@ void orr__cpu_host_unpark(struct orr_backend *backend, uint32_t host, uint32_t b
 /* Sleeps until everything submitted is done, then retires it. */
 void orr__cpu_drain(struct cpu_backend *backend);
 void orr__cpu_host_wake(struct cpu_backend *backend);
+
+/* --- perturb.c --- */
+enum orr_status orr__cpu_perturb(struct orr_backend *backend, struct orr_perturb *perturb,
+                                 struct orr_error *error);
+/* A slot whose command and `run` are filled in: wraps what is to rest or to fail. */
+void orr__cpu_perturb_slot(struct cpu_backend *backend, struct cpu_slot *slot);
 
 /* --- worker.c: the devices' side --- */
 enum orr_status orr__cpu_pool_init(struct cpu_pool *pool);

@@ -352,6 +352,8 @@ static void stream_append(struct cpu_backend *backend, struct cpu_stream *stream
     slot->start_ns = slot->awaited_ns = ORR_TIME_NONE;
     slot->group = group;
     slot->run = backend->timing_only ? NULL : command->run;
+    if (backend->perturb)
+        orr__cpu_perturb_slot(backend, slot);
     slot->is_wait = record->header.a == ORR_COMMAND_WAIT;
     slot->launched_by_dispatcher = backend->dispatchers != NULL;
     slot->order = ++backend->submits;
