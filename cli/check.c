@@ -4,19 +4,26 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: orrery check PROGRAM.jsonl [--json] [--states N]\n"
-    "                     [--sarif FILE] [--junit FILE]\n"
+    "usage: orrery check PROGRAM.jsonl [--states N]\n"
+    "       orrery check TRACE [--joint-collectives]\n"
+    "       orrery check SCENARIO.lua [key=value ...] [--joint-collectives] [options of run]\n"
+    "  all: [--json] [--sarif FILE] [--junit FILE]\n"
     "\n"
-    "Judges stream programs, a JSON object a line (docs/stream_programs.md): data races, use of\n"
-    "memory outside its life, hangs, broken rules of stream capture. The verdict follows from the\n"
-    "program alone, not from timing. PROGRAM may be - for standard input.\n"
+    "Looks for data races and use of memory outside its life; in stream programs also for hangs\n"
+    "and broken rules of stream capture. The answer follows from the calls, not from timing.\n"
     "\n"
-    "  --json      one JSON object per program on stdout, nothing else\n"
+    "A PROGRAM has a JSON object a line (docs/stream_programs.md); - is standard input. A TRACE\n"
+    "is one of orrery run, looked at afterwards. A SCENARIO runs, watched, and leaves a trace only\n"
+    "if -o says where.\n"
+    "\n"
+    "  --json      stream programs: an object per program; else: one document\n"
     "  --states N  gives up a question about hangs beyond N states: verdict unknown (4000000)\n"
+    "  --joint-collectives  the members of a collective wait for each other; without it only\n"
+    "                       those of a barrier do\n"
     "  --sarif FILE, --junit FILE  the same as SARIF 2.1.0, as JUnit XML\n"
     "\n"
-    "Exit codes: 3 if a line was malformed, else 1 if a program is unsafe, else 4 if a verdict is\n"
-    "unknown, else 0.\n";
+    "Exit codes: 3 if the input was malformed or a trace has no accesses, 4 if a run failed, else\n"
+    "1 if something was found or a program is unsafe, else 4 if a verdict is unknown, else 0.\n";
 
 enum input { INPUT_PROGRAMS, INPUT_TRACE, INPUT_SCENARIO };
 
@@ -31,8 +38,9 @@ static enum orr_exit find_input(const struct orr_cli *cli, const char *path,
     char start[sizeof mark];
     FILE *file = fopen(path, "rb");
     if (!file) {
-        fprintf(cli->err, "orrery: %s: %s; a file of stream programs was expected\n", path,
-                strerror(errno));
+        fprintf(cli->err,
+                "orrery: %s: %s; a scenario, a trace or a file of stream programs was expected\n",
+                path, strerror(errno));
         return ORR_EXIT_INPUT;
     }
     if (length > 4 && strcmp(path + length - 4, ".lua") == 0)
@@ -64,16 +72,31 @@ static enum orr_exit check_input(const struct orr_cli *cli,
         return exit;
     if (input == INPUT_PROGRAMS)
         return orr_cli_check_programs(cli, request);
-    fprintf(cli->err, "orrery: %s: a %s; stream programs were expected\n", request->path,
-            input == INPUT_TRACE ? "trace" : "scenario");
+    if (input == INPUT_TRACE)
+        return orr_cli_check_trace(cli, request);
+    fprintf(cli->err, "orrery: %s: a scenario; a file of stream programs or a trace was expected\n",
+            request->path);
     return ORR_EXIT_INPUT;
+}
+
+/* Scenarios have the options of a run too. */
+static bool is_scenario(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        size_t length = strlen(argv[i]);
+        if (argv[i][0] != '-' && length > 4 && strcmp(argv[i] + length - 4, ".lua") == 0)
+            return true;
+    }
+    return false;
 }
 
 enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv) {
     const char *states = NULL, *sarif = NULL, *junit = NULL;
-    int help, as_json = 0;
+    int help, as_json = 0, joint = 0;
+    if (is_scenario(argc, argv))
+        return orr_cli_check_scenario(cli, argc, argv, usage);
     const struct orr_cli_option options[] = {{"--json", NULL, &as_json},
                                              {"--states", &states, NULL},
+                                             {"--joint-collectives", NULL, &joint},
                                              {"--sarif", &sarif, NULL},
                                              {"--junit", &junit, NULL},
                                              {NULL, NULL, NULL}};
@@ -82,8 +105,10 @@ enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv) {
     if (exit != ORR_EXIT_OK || help)
         return exit;
     if (words.count != 1)
-        return orr_cli_usage(cli, argv[0], "expected one file of stream programs");
-    struct orr_check_request request = {.path = words.items[0], .as_json = as_json};
+        return orr_cli_usage(cli, argv[0],
+                             "expected one scenario, trace or file of stream programs");
+    struct orr_check_request request = {
+        .path = words.items[0], .as_json = as_json, .monitor = {.joint_collectives = joint}};
     if (states && !read_states(states, &request.states_max))
         return orr_cli_usage(cli, argv[0], "--states %s: a whole number from 1 was expected",
                              states);

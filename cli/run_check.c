@@ -114,6 +114,22 @@ void orr_run_check_summary(const struct orr_run_check *check, const char *subjec
                 (unsigned long long)check->figures.dropped_findings);
 }
 
+void orr_run_check_report(const struct orr_run_check *check, const char *subject, const char *name,
+                          struct orr_check_report *report) {
+    orr_check_report_case(report, subject, name, check->finding_count > 0 ? verdict(check) : NULL);
+    for (size_t i = 0; i < check->finding_count; i++) {
+        const struct orr_monitor_finding *finding = &check->findings[i];
+        orr_check_report_finding(report,
+                                 &(struct orr_check_report_finding){.kind = finding->kind_text,
+                                                                    .severity = finding->severity,
+                                                                    .message = finding->message,
+                                                                    .fix = finding->fix,
+                                                                    .site_a = finding->site_a,
+                                                                    .site_b = finding->site_b});
+    }
+    orr_check_report_done(report);
+}
+
 enum orr_exit orr_run_check_exit(const struct orr_run_check *check) {
     return check->finding_count > 0 ? ORR_EXIT_NO : ORR_EXIT_OK;
 }

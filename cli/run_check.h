@@ -4,6 +4,7 @@
 #ifndef ORR_CLI_RUN_CHECK_H
 #define ORR_CLI_RUN_CHECK_H
 
+#include "cli/check_report.h"
 #include "cli/cli.h"
 #include "hazards/monitor.h"
 #include "runtime/runtime.h"
@@ -26,6 +27,9 @@ void orr_run_check_clear(struct orr_run_check *check, const struct orr_memory *m
  * checked. */
 void orr_run_check_print(const struct orr_run_check *check, const char *subject, bool json,
                          FILE *out);
+/* One case of a report, with all findings. */
+void orr_run_check_report(const struct orr_run_check *check, const char *subject, const char *name,
+                          struct orr_check_report *report);
 /* The summary alone. */
 void orr_run_check_summary(const struct orr_run_check *check, const char *subject, FILE *out);
 

@@ -65,7 +65,7 @@ struct orr_monitor_options {
 };
 enum { ORR_MONITOR_VERSIONS = 65536, ORR_MONITOR_FINDINGS = 4096 };
 
-enum { ORR_MONITOR_TEXT_MAX = 1024 };
+enum { ORR_MONITOR_TEXT_MAX = 1024, ORR_MONITOR_SITE_MAX = 256 };
 
 /* One finding, for the eye and for tables. */
 struct orr_monitor_finding {
@@ -74,6 +74,7 @@ struct orr_monitor_finding {
     uint64_t cmd_a, cmd_b, buffer;    /* the first pair of its kind and sites... */
     uint64_t count;                   /* ...of so many */
     char message[ORR_MONITOR_TEXT_MAX], fix[ORR_MONITOR_TEXT_MAX];
+    char site_a[ORR_MONITOR_SITE_MAX], site_b[ORR_MONITOR_SITE_MAX]; /* "file:line", or "" */
 };
 
 struct orr_monitor_figures {

@@ -232,6 +232,8 @@ void orr_monitor_finding(const struct orr_monitor *monitor, size_t index,
                                                 .cmd_b = found->b.cmd,
                                                 .buffer = found->b.buffer,
                                                 .count = found->count};
+    snprintf(out_finding->site_a, ORR_MONITOR_SITE_MAX, "%s", name_of(monitor, found->a.site));
+    snprintf(out_finding->site_b, ORR_MONITOR_SITE_MAX, "%s", name_of(monitor, found->b.site));
     struct text message = {out_finding->message, sizeof out_finding->message};
     struct text fix = {out_finding->fix, sizeof out_finding->fix};
     put_message(&message, monitor, found);

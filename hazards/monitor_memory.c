@@ -97,7 +97,8 @@ static void note_freed(struct orr_monitor *monitor, const struct orr__seen_buffe
 }
 
 void orr__monitor_add_buffer(struct orr_monitor *monitor, const struct orr_observed_buffer *told) {
-    if (told->bytes == 0 || orr__id_table_find(&monitor->buffers, told->id))
+    if (told->id == 0 || told->bytes == 0 || told->bytes > UINT64_MAX - told->base ||
+        orr__id_table_find(&monitor->buffers, told->id))
         return;
     struct orr__seen_memory *memory = memory_of(monitor, told->memory);
     struct orr__seen_buffer *buffer = memory ? new_buffer(monitor) : NULL;
@@ -267,8 +268,12 @@ void orr__monitor_access(struct orr_monitor *monitor, const struct orr__actor *a
         const struct orr__seen_buffer *buffer =
             orr__id_table_find(&monitor->buffers, access->buffer);
         monitor->figures.accesses++;
-        monitor->figures.unknown += !buffer;
-        if (!buffer || access->bytes == 0)
+        if (!buffer || access->offset > buffer->bytes ||
+            access->bytes > buffer->bytes - access->offset) {
+            monitor->figures.unknown++;
+            continue;
+        }
+        if (access->bytes == 0)
             continue;
         touch.buffer = buffer->id;
         touch.label = buffer->label;

@@ -149,6 +149,7 @@ static void record_start(struct orr_runtime *runtime) {
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)runtime->seed);
     orr_runtime_meta(runtime, "backend", runtime->verbs->name);
     orr_runtime_meta(runtime, "clock", runtime->verbs->clock);
+    orr_runtime_meta(runtime, "accesses", runtime->trace_accesses ? "true" : "false");
     orr_runtime_meta(runtime, "seed", seed);
     for (uint32_t i = 0; i < runtime->device_count; i++)
         record_device(runtime, i);

@@ -32,7 +32,7 @@ PRAGMA user_version = 2;            -- schema version
 -- that still says so was killed; then 'ok', 'failed', ... as the run said); dropped (records that
 -- were lost because the writer could not keep up or the disk failed; dropped_KIND splits it).
 -- From the runtime: orrery_version, scenario, args (key=value only), seed, devices, backend,
--- clock (virtual, monotonic, ...).
+-- clock (virtual, monotonic, ...), accesses (true: every command has its rows in access).
 CREATE TABLE meta (
     key TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL

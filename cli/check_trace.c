@@ -1,0 +1,42 @@
+#include "cli/check.h"
+#include "cli/run_check.h"
+#include "trace/observe.h"
+
+static enum orr_status check(const struct orr_cli *cli, const struct orr_check_request *request,
+                             struct orr_run_check *out_check, struct orr_error *error) {
+    struct orr_timeline *timeline = NULL;
+    struct orr_monitor *monitor = NULL;
+    struct orr_names *names = NULL;
+    enum orr_status status = orr_timeline_read(request->path, cli->memory, &timeline, error);
+    if (status == ORR_OK) {
+        status = orr_monitor_create(cli->memory, &request->monitor, &monitor);
+        if (status != ORR_OK)
+            (void)orr_error_set(error, status, "%s: no memory", request->path);
+    }
+    if (status == ORR_OK) {
+        status = orr_timeline_observe(timeline, orr_monitor_observer(monitor), cli->memory, &names,
+                                      error);
+        if (status != ORR_OK)
+            orr_error_prefix(error, "%s", request->path);
+    }
+    if (status == ORR_OK)
+        status = orr_run_check_end(monitor, NULL, cli->memory, out_check, error);
+    orr_monitor_destroy(&monitor);
+    orr_names_destroy(&names);
+    orr_timeline_destroy(&timeline);
+    return status;
+}
+
+enum orr_exit orr_cli_check_trace(const struct orr_cli *cli,
+                                  const struct orr_check_request *request) {
+    struct orr_run_check found = {0};
+    struct orr_error error = {0};
+    enum orr_status status = check(cli, request, &found, &error);
+    enum orr_exit exit = status == ORR_OK ? orr_run_check_exit(&found) : orr_cli_fail(cli, &error);
+    if (status == ORR_OK) {
+        orr_run_check_print(&found, request->path, request->as_json, cli->out);
+        orr_run_check_report(&found, request->path, "trace", request->report);
+    }
+    orr_run_check_clear(&found, cli->memory);
+    return exit;
+}
