@@ -4,8 +4,9 @@
 #include <stdio.h>
 
 #include "hazards/order_memory.h"
+#include "hazards/text_builder.h"
 
-enum { PART_MAX = 256 };
+enum { CALL_MAX = 128, PART_MAX = 384 };
 
 /* --- places --- */
 
@@ -51,22 +52,25 @@ struct orr_order_place orr_order_place(const struct orr_stream_program *program,
 
 static void operation_text(const struct orr_stream_program *program, uint32_t index, bool is_write,
                            char text[PART_MAX]) {
-    const struct orr_stream_op *op = &program->ops[index];
     struct orr_order_place place = orr_order_place(program, index, is_write);
     bool is_host = place.stream == ORR_NONE;
-    const char *actor = is_host ? orr_stream_program_text(program, ORR_NAME_HOST, place.host)
-                                : orr_stream_program_text(program, ORR_NAME_STREAM, place.stream);
     const char *host = orr_stream_program_text(program, ORR_NAME_HOST, place.host);
-    snprintf(text, PART_MAX, "op %" PRIu32 " '%s' (%s %s%s%s%s%s)", index,
-             orr_stream_op_text((enum orr_stream_op_kind)op->kind), is_host ? "host" : "stream",
-             actor, is_host || place.host == 0 ? "" : ", host ",
-             is_host || place.host == 0 ? "" : host, op->site == ORR_NONE ? "" : ", ",
-             orr_stream_program_text(program, ORR_NAME_WORD, op->site));
+    const char *actor =
+        is_host ? host : orr_stream_program_text(program, ORR_NAME_STREAM, place.stream);
+    uint32_t site = program->ops[index].site;
+    bool names_host = !is_host && place.host != 0;
+    char call[CALL_MAX];
+    orr_stream_op_short(program, index, call, sizeof call);
+    snprintf(text, PART_MAX, "op %" PRIu32 " '%s' (%s %.48s%s%.48s%s%.48s)", index, call,
+             is_host ? "host" : "stream", actor, names_host ? ", host " : "",
+             names_host ? host : "", site == ORR_NONE ? "" : ", ",
+             orr_stream_program_text(program, ORR_NAME_WORD, site));
 }
 
 static void range_text(const struct orr_stream_program *program, uint32_t buffer, uint64_t lo,
                        uint64_t hi, char text[PART_MAX]) {
-    const char *name = orr_stream_program_text(program, ORR_NAME_BUFFER, buffer);
+    char shown[ORR__SHOWN_MAX];
+    const char *name = orr__shown(orr_stream_program_text(program, ORR_NAME_BUFFER, buffer), shown);
     if (hi != ORR_RANGE_WHOLE)
         snprintf(text, PART_MAX, "%s[%" PRIu64 ":%" PRIu64 "]", name, lo, hi);
     else if (lo > 0)
@@ -87,14 +91,8 @@ static void place_text(const struct orr_stream_program *program,
         &all[finding->access_b != ORR_NONE ? finding->access_b : finding->access_a];
     const struct orr_stream_access *a =
         &all[finding->access_a != ORR_NONE ? finding->access_a : finding->access_b];
-    char name[PART_MAX];
     range_text(program, b->buffer, a->lo > b->lo ? a->lo : b->lo, a->hi < b->hi ? a->hi : b->hi,
-               name);
-    if (a->buffer == b->buffer)
-        snprintf(text, PART_MAX, "%s", name);
-    else
-        snprintf(text, PART_MAX, "%.200s, the block of %.40s", name,
-                 orr_stream_program_text(program, ORR_NAME_BUFFER, a->buffer));
+               text);
 }
 
 /* Whether a name was made by `alias`. */
@@ -112,26 +110,30 @@ static const char *conflict_text(const struct orr_stream_access *a,
     return a->is_write ? "write after write" : "write after read";
 }
 
-static void class_text(const struct orr_stream_program *program,
-                       const struct orr_order_finding *finding, char text[PART_MAX]) {
-    const char *word = "use after free";
+static const char *class_text(const struct orr_stream_program *program,
+                              const struct orr_order_finding *finding) {
+    if (finding->access_a != ORR_NONE && finding->access_b != ORR_NONE)
+        return conflict_text(&program->accesses[finding->access_a],
+                             &program->accesses[finding->access_b]);
     if (finding->kind == ORR_CHECK_USE_BEFORE_ALLOC)
-        word = finding->access_b == ORR_NONE ? "free before the allocation" : "use before alloc";
-    else if (finding->access_b == ORR_NONE)
-        word = "free before the last use";
-    if (finding->access_a == ORR_NONE || finding->access_b == ORR_NONE) {
-        snprintf(text, PART_MAX, "%s", word);
+        return finding->access_b == ORR_NONE ? "free before the allocation" : "use before alloc";
+    return finding->access_b == ORR_NONE ? "free before the last use" : "use after free";
+}
+
+/* How two names came to mean one block; empty if there is one name. */
+static void block_text(const struct orr_stream_program *program,
+                       const struct orr_order_finding *finding, char text[PART_MAX]) {
+    text[0] = '\0';
+    if (finding->access_a == ORR_NONE || finding->access_b == ORR_NONE)
         return;
-    }
-    const struct orr_stream_access *a = &program->accesses[finding->access_a];
-    const struct orr_stream_access *b = &program->accesses[finding->access_b];
-    const char *how = "";
-    if (a->buffer != b->buffer)
-        how = is_alias(program, a->buffer, finding->op_b) ||
-                      is_alias(program, b->buffer, finding->op_b)
-                  ? ", aliasing"
-                  : ", in a block that was handed on";
-    snprintf(text, PART_MAX, "%s%s", conflict_text(a, b), how);
+    uint32_t a = program->accesses[finding->access_a].buffer;
+    uint32_t b = program->accesses[finding->access_b].buffer;
+    bool aliased = is_alias(program, a, finding->op_b) || is_alias(program, b, finding->op_b);
+    char shown[ORR__SHOWN_MAX];
+    if (a != b)
+        snprintf(text, PART_MAX,
+                 aliased ? ", the same memory as '%s' (aliasing)" : ", a block handed on from '%s'",
+                 orr__shown(orr_stream_program_text(program, ORR_NAME_BUFFER, a), shown));
 }
 
 enum orr_status orr_order_finding_describe(const struct orr_stream_program *program,
@@ -139,24 +141,25 @@ enum orr_status orr_order_finding_describe(const struct orr_stream_program *prog
                                            struct orr_check_verdict *verdict) {
     bool a_writes = finding->access_a == ORR_NONE || program->accesses[finding->access_a].is_write;
     bool b_writes = finding->access_b == ORR_NONE || program->accesses[finding->access_b].is_write;
-    char a[PART_MAX], b[PART_MAX], where[PART_MAX], what[PART_MAX];
+    char a[PART_MAX], b[PART_MAX], where[PART_MAX], block[PART_MAX];
+    const char *what = class_text(program, finding);
     operation_text(program, finding->op_a, a_writes, a);
     operation_text(program, finding->op_b, b_writes, b);
     place_text(program, finding, where);
-    class_text(program, finding, what);
+    block_text(program, finding, block);
     verdict->kind = finding->kind;
     verdict->op_a = finding->op_a;
     verdict->op_b = finding->op_b;
     struct orr_order_place place = orr_order_place(program, finding->op_b, b_writes);
     bool is_host = place.stream == ORR_NONE;
-    bool is_ended = finding->access_a == ORR_NONE && finding->kind == ORR_CHECK_USE_AFTER_FREE;
-    if (is_ended)
+    const char *actor = is_host ? orr_stream_program_text(program, ORR_NAME_HOST, place.host)
+                                : orr_stream_program_text(program, ORR_NAME_STREAM, place.stream);
+    if (finding->access_a == ORR_NONE && finding->kind == ORR_CHECK_USE_AFTER_FREE)
         return orr_check_verdict_message(
-            verdict, "%s of %s: %s uses a name that %s had ended before in the order of calls",
+            verdict, "%s of %s: %s uses a name that %s ended earlier, whatever the order of work",
             what, where, b, a);
     return orr_check_verdict_message(
-        verdict, "%s on %s: %s comes after %s, but nothing orders them: %s %s does not wait for it",
-        what, where, b, a, is_host ? "host" : "stream",
-        orr_stream_program_text(program, is_host ? ORR_NAME_HOST : ORR_NAME_STREAM,
-                                is_host ? place.host : place.stream));
+        verdict,
+        "%s of %s%s: %s follows %s in the order of calls only; %s %.48s does not wait for it", what,
+        where, block, b, a, is_host ? "host" : "stream", actor);
 }

@@ -6,6 +6,7 @@
 #include "hazards/order.h"
 
 #include "hazards/access_tree.h"
+#include "hazards/fix.h"
 #include "hazards/order_memory.h"
 #include "hazards/order_model.h"
 
@@ -462,6 +463,28 @@ static bool keep_first(void *context, const struct orr_order_finding *finding) {
     return false;
 }
 
+/* What to do, and what a check of the program with it said. */
+static enum orr_status set_fix(const struct orr_stream_program *program,
+                               const struct orr_order_finding *finding,
+                               struct orr_check_verdict *verdict) {
+    struct orr_fix fix;
+    enum orr_status status = orr_fix_find(program, finding, &fix);
+    if (status != ORR_OK)
+        return status;
+    if (!fix.is_proven)
+        status = orr_check_verdict_fix(verdict, "%s (not proven)", fix.text);
+    else if (fix.next.op_b == ORR_NONE)
+        status = orr_check_verdict_fix(verdict, "%s (checked: orders the two)", fix.text);
+    else
+        status = orr_check_verdict_fix(
+            verdict,
+            "%s (checked: orders the two; next: %s, operations %u and %u of the changed "
+            "program)",
+            fix.text, orr_check_verdict_text(fix.next.kind), fix.next.op_a, fix.next.op_b);
+    orr_fix_clear(&fix);
+    return status;
+}
+
 enum orr_status orr_check_order(const struct orr_stream_program *program,
                                 struct orr_check_verdict *out_verdict) {
     struct orr_order_finding first = {.op_b = ORR_NONE};
@@ -477,6 +500,8 @@ enum orr_status orr_check_order(const struct orr_stream_program *program,
             out_verdict, "op %u: '%s' %s", malformed.op,
             orr_stream_program_text(program, malformed.space, malformed.name), malformed.what);
     }
-    return first.op_b == ORR_NONE ? ORR_OK
-                                  : orr_order_finding_describe(program, &first, out_verdict);
+    if (first.op_b == ORR_NONE)
+        return ORR_OK;
+    status = orr_order_finding_describe(program, &first, out_verdict);
+    return status == ORR_OK ? set_fix(program, &first, out_verdict) : status;
 }
