@@ -414,9 +414,8 @@ static void run_perturbed(struct memory_counting *memory, void *context) {
 
 static void every_allocation_may_fail(void **state) {
     (void)state;
-    struct fixture f;
-    fixture_prepare(&f, orr_sim_open, 2);
-    (void)fail_each_request(run_perturbed, &f.config);
+    struct orr_runtime_config config = {.open = orr_sim_open, .device_count = 2};
+    (void)fail_each_request(run_perturbed, &config);
 }
 
 int main(void) {
