@@ -389,7 +389,7 @@ void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host) {
         runtime->verbs->host_done(runtime->backend, host);
 }
 
-enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
+static enum orr_status turn_about(struct orr_runtime *runtime, uint64_t thing) {
     if (runtime->caller_count == 1 || !runtime->verbs->host_next)
         return ORR_OK;
     if (runtime->operator_depth > 0 || runtime->in_call)
@@ -398,16 +398,21 @@ enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
         return ORR_OK; /* a real clock: who calls first is first */
     uint32_t host = runtime->host;
     runtime->scratch.status = ORR_OK;
+    if (runtime->verbs->host_concerns)
+        runtime->verbs->host_concerns(runtime->backend, host, thing);
     enum orr_status status = runtime->verbs->host_next(runtime->backend, &host, &runtime->scratch);
     if (status == ORR_OK && host != runtime->host)
         return ORR_BLOCKED;
     return orr__runtime_backend_failed(runtime, status);
 }
 
+/* Thing 0 is whatever is not told apart. */
+enum orr_status orr__runtime_turn(struct orr_runtime *runtime) {
+    return turn_about(runtime, 0);
+}
+
 enum orr_status orr_runtime_meet(struct orr_runtime *runtime, uint64_t thing) {
-    if (runtime->verbs->host_concerns)
-        runtime->verbs->host_concerns(runtime->backend, runtime->host, thing);
-    enum orr_status status = orr__runtime_turn(runtime);
+    enum orr_status status = turn_about(runtime, thing + 1);
     if (status == ORR_OK && runtime->verbs->host_spend)
         runtime->verbs->host_spend(runtime->backend, runtime->host, 1);
     return status;
