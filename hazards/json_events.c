@@ -228,16 +228,45 @@ static enum orr_status call(struct orr__json *json, const char *bytes, size_t si
     return json->status;
 }
 
-enum orr_status orr__json_parse(struct orr__json *json, const char *bytes, size_t size,
-                                struct orr_error *error) {
-    if (json->status != ORR_OK)
-        return json->status;
-    json->token.memory = json->memory;
+static enum orr_status feed(struct orr__json *json, const char *bytes, size_t size,
+                            struct orr_error *error) {
     json->quiet += size;
     enum orr_status status = call(json, bytes, size, error);
     json->offset += size;
-    if (status == ORR_OK && json->quiet > ORR_JSON_TOKEN_MAX) {
+    return status;
+}
+
+/* yajl reads a token that spans pieces once more for every piece. So once one has become long, what
+ * follows is held back until it is as long again: every byte is then read two or three times at
+ * most. */
+static enum orr_status hold(struct orr__json *json, const char *bytes, size_t size,
+                            struct orr_error *error) {
+    orr__build_bytes(&json->held, bytes, size);
+    if (json->held.failed) {
         forget_handle(json);
+        json->status = orr_error_set(error, ORR_NO_MEMORY, "no memory to read a program");
+        return json->status;
+    }
+    if (json->held.length < json->quiet)
+        return ORR_OK;
+    enum orr_status status = feed(json, json->held.data, json->held.length, error);
+    orr__builder_clear(&json->held);
+    return status;
+}
+
+enum orr_status orr__json_parse(struct orr__json *json, const char *bytes, size_t size,
+                                struct orr_error *error) {
+    enum { LONG_BYTES = 1 << 16 };
+    if (json->status != ORR_OK)
+        return json->status;
+    json->token.memory = json->held.memory = json->memory;
+    if (json->held.length > 0 || json->quiet > LONG_BYTES)
+        json->status = hold(json, bytes, size, error);
+    else
+        json->status = feed(json, bytes, size, error);
+    if (json->status == ORR_OK && json->quiet + json->held.length > ORR_JSON_TOKEN_MAX) {
+        forget_handle(json);
+        orr__builder_clear(&json->held);
         json->status = orr_error_set(error, ORR_INVALID,
                                      "a string, number or run of blanks is longer than %d bytes "
                                      "before byte %" PRIu64 "; at most so many were expected",
@@ -247,11 +276,14 @@ enum orr_status orr__json_parse(struct orr__json *json, const char *bytes, size_
 }
 
 enum orr_status orr__json_end(struct orr__json *json, struct orr_error *error) {
+    json->token.memory = json->held.memory = json->memory;
+    if (json->status == ORR_OK && json->held.length > 0)
+        json->status = feed(json, json->held.data, json->held.length, error);
     enum orr_status status = json->status;
-    json->token.memory = json->memory;
     if (status == ORR_OK)
         status = call(json, NULL, 0, error);
     forget_handle(json);
+    orr__builder_clear(&json->held);
     json->offset = 0;
     json->depth = json->quiet = 0;
     json->status = ORR_OK;
@@ -260,8 +292,9 @@ enum orr_status orr__json_end(struct orr__json *json, struct orr_error *error) {
 
 void orr__json_clear(struct orr__json *json) {
     forget_handle(json);
-    json->token.memory = json->memory;
+    json->token.memory = json->held.memory = json->memory;
     orr__builder_clear(&json->token);
+    orr__builder_clear(&json->held);
     json->offset = 0;
     json->depth = json->quiet = 0;
     json->status = ORR_OK;

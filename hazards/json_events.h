@@ -56,9 +56,9 @@ struct orr__json {
     void *handle; /* yajl's */
     struct orr__json_block *blocks;
     struct orr__json_call *call; /* whom a missing block jumps to */
-    struct orr__builder token;
-    uint64_t offset; /* bytes of the document before this piece */
-    size_t depth, quiet;
+    struct orr__builder token, held;
+    uint64_t offset;        /* bytes of the document before this piece */
+    size_t depth, quiet;    /* quiet: bytes since the last call of tell, without those held back */
     enum orr_status status; /* of the document so far */
 };
 

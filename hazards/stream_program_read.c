@@ -80,10 +80,10 @@ static int take_word(struct orr_stream_program_reader *reader, const char *place
 
 /* --- numbers --- */
 
-bool orr__reader_integer(const struct orr_memory *memory, const char *text, uint64_t max,
+bool orr__reader_integer(struct orr_stream_program_reader *reader, const char *text, uint64_t max,
                          uint64_t *out_value) {
     *out_value = 0;
-    struct orr__builder plain = {.memory = memory};
+    struct orr__builder plain = {.memory = reader->memory};
     orr__build_json_number(&plain, text);
     bool is_integer = !plain.failed && plain.length <= 20;
     for (size_t i = 0; is_integer && i < plain.length; i++) {
@@ -91,6 +91,7 @@ bool orr__reader_integer(const struct orr_memory *memory, const char *text, uint
         is_integer = digit <= 9 && *out_value <= (max - digit) / 10;
         *out_value = 10 * *out_value + digit;
     }
+    reader->failed = reader->failed || plain.failed;
     orr__builder_clear(&plain);
     return is_integer;
 }
@@ -109,7 +110,7 @@ static uint64_t take_limit(struct orr_stream_program_reader *reader, const char 
         orr__reader_wrong(reader, "%s: no integer; an integer was expected", place);
     else if (plain.data[0] == '-')
         limit = 0;
-    else if (!orr__reader_integer(reader->memory, plain.data, UINT64_MAX - 1, &limit))
+    else if (!orr__reader_integer(reader, plain.data, UINT64_MAX - 1, &limit))
         limit = ORR_NO_LIMIT;
     orr__builder_clear(&plain);
     return limit;
@@ -311,7 +312,7 @@ static void in_stream(struct orr_stream_program_reader *reader,
     }
     uint64_t device = 0;
     if (value->kind != ORR__JSON_NUMBER ||
-        !orr__reader_integer(reader->memory, value->text, ORR_NONE - 1, &device))
+        !orr__reader_integer(reader, value->text, ORR_NONE - 1, &device))
         orr__reader_wrong(reader, "%s: expected %s", place, orr__op_field_expected(ORR__FIELD_DEV));
     reader->stream.device = (uint32_t)device;
 }

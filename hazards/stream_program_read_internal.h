@@ -104,8 +104,9 @@ void orr__reader_op_clear(struct orr_stream_program_reader *reader);
 /* Where the value at hand goes: opens a map or array, or passes over it. */
 void orr__reader_open(struct orr_stream_program_reader *reader, enum orr__place place);
 
-/* A JSON number as an integer from 0 to max; false if it is none. */
-bool orr__reader_integer(const struct orr_memory *memory, const char *text, uint64_t max,
+/* A JSON number as an integer from 0 to max; false if it is none, or without memory (then the
+ * reader has failed). */
+bool orr__reader_integer(struct orr_stream_program_reader *reader, const char *text, uint64_t max,
                          uint64_t *out_value);
 
 #endif

@@ -121,7 +121,7 @@ bool orr__reader_op_field(struct orr_stream_program_reader *reader,
         op->is_ignored = value->is_true;
     } else if (field == ORR__FIELD_DEV) {
         uint64_t device;
-        if (!orr__reader_integer(reader->memory, value->text, ORR_NONE - 1, &device))
+        if (!orr__reader_integer(reader, value->text, ORR_NONE - 1, &device))
             op->wrong |= bit;
         op->device = (uint32_t)device;
     } else {
@@ -202,7 +202,7 @@ bool orr__reader_op_device(struct orr_stream_program_reader *reader,
     struct orr__gathered_op *op = &reader->op;
     uint64_t device;
     if (value->kind != ORR__JSON_NUMBER ||
-        !orr__reader_integer(reader->memory, value->text, ORR_NONE - 1, &device)) {
+        !orr__reader_integer(reader, value->text, ORR_NONE - 1, &device)) {
         op->wrong |= ORR__FIELD_BIT(DEVS);
         return true;
     }
