@@ -5,9 +5,12 @@
 
 /* Tells the runtime who calls, unless it knows. */
 static void announce(lua_State *L, struct orr_scenario *scenario) {
-    char site[ORR__SITE_MAX];
-    orr__site(L, site, sizeof site);
     uint32_t host = scenario->hosts[scenario->running].id;
+    char site[ORR__SITE_MAX] = "";
+    if (scenario->silent && scenario->caller_known && scenario->caller_host == host)
+        return;
+    if (!scenario->silent)
+        orr__site(L, site, sizeof site);
     if (scenario->caller_known && scenario->caller_host == host &&
         strcmp(scenario->site, site) == 0)
         return;

@@ -178,22 +178,32 @@ static void describe(const struct orr_scenario *scenario, size_t index, char *te
     snprintf(text, size, "%s%s%s in %s", name, site[0] ? " at " : "", site, call);
 }
 
-enum orr_status orr__hosts_hang(const struct orr_scenario *scenario, struct orr_error *error) {
+/* As orr_scenario_describe_hosts; returns how many hosts wait. */
+static size_t describe_all(const struct orr_scenario *scenario, char *text, size_t size) {
     enum { LISTED = 4 };
-    char text[ORR_ERROR_TEXT_MAX] = "";
     size_t used = 0, live = 0;
+    text[0] = '\0';
     for (size_t i = 0; i < scenario->host_count; i++) {
         const struct orr__host *host = &scenario->hosts[i];
         if (host->done || host->parked || /* a program that only joins */
-            ++live > LISTED || used >= sizeof text)
+            ++live > LISTED || used >= size)
             continue;
         char one[ORR__SITE_MAX + 128];
         describe(scenario, i, one, sizeof one);
-        used +=
-            (size_t)snprintf(text + used, sizeof text - used, "%s%s", live > 1 ? "; " : "", one);
+        used += (size_t)snprintf(text + used, size - used, "%s%s", live > 1 ? "; " : "", one);
     }
-    if (live > LISTED && used < sizeof text)
-        snprintf(text + used, sizeof text - used, "; and %zu more", live - LISTED);
+    if (live > LISTED && used < size)
+        snprintf(text + used, size - used, "; and %zu more", live - LISTED);
+    return live;
+}
+
+void orr_scenario_describe_hosts(const struct orr_scenario *scenario, char *text, size_t size) {
+    (void)describe_all(scenario, text, size);
+}
+
+enum orr_status orr__hosts_hang(const struct orr_scenario *scenario, struct orr_error *error) {
+    char text[ORR_ERROR_TEXT_MAX];
+    size_t live = describe_all(scenario, text, sizeof text);
     const char *fault = orr_runtime_fault(scenario->runtime);
     return orr_error_set(error, ORR_DEVICE_FAILED, "%s: hang: %s for what never comes: %s%s%s",
                          scenario->config.path, live > 1 ? "all hosts wait" : "the host waits",

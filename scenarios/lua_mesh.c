@@ -5,7 +5,6 @@
 #include "scenarios/tensor_internal.h"
 
 /* Registry key of the table of meshes that have a handle: one mesh has one. */
-#define MESHES "orrery.meshes"
 
 struct orr_mesh *orr__mesh(lua_State *L, int index, const char *what) {
     return orr__handle(L, index, ORR__MESH, what)->pointer;
@@ -230,7 +229,7 @@ static int orrery_mesh(lua_State *L) {
 }
 
 void orr__push_mesh(lua_State *L, struct orr_mesh *mesh) {
-    lua_getfield(L, LUA_REGISTRYINDEX, MESHES);
+    lua_getfield(L, LUA_REGISTRYINDEX, ORR__MESHES);
     if (lua_rawgetp(L, -1, mesh) == LUA_TNIL) {
         lua_pop(L, 1);
         orr__push_handle(L, ORR__MESH, mesh);
@@ -340,7 +339,7 @@ void orr__open_meshes(lua_State *L) {
                                        {"devices", mesh_devices}, {"slice", mesh_slice},
                                        {"permute", mesh_permute}, {NULL, NULL}};
     lua_newtable(L);
-    lua_setfield(L, LUA_REGISTRYINDEX, MESHES);
+    lua_setfield(L, LUA_REGISTRYINDEX, ORR__MESHES);
     luaL_setfuncs(L, functions, 0);
     luaL_newlib(L, methods);
     orr__class(L, ORR__MESH, mesh_text);

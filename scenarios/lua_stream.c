@@ -6,8 +6,6 @@
 /* Streams and events. Streams are looked up by (device, name) in a registry table, so that the same
  * stream is the same handle wherever it is asked for. */
 
-#define STREAMS "orrery.streams"
-
 static const char *const kind_names[] = {"compute", "communicate", "copy"};
 enum { KIND_COUNT = 3 };
 
@@ -66,7 +64,7 @@ int orr__device_stream(lua_State *L) {
             return orr__raise(L, ORR_INVALID, "stream: '%s' is the device's own %s stream", name,
                               name);
     orr__stream_caller(L);
-    lua_getfield(L, LUA_REGISTRYINDEX, STREAMS);
+    lua_getfield(L, LUA_REGISTRYINDEX, ORR__STREAMS);
     const char *key = push_stream_key(L, device, name);
     if (lua_getfield(L, -2, key) != LUA_TNIL)
         return 1;
@@ -351,7 +349,7 @@ void orr__open_streams(lua_State *L) {
     static const luaL_Reg events[] = {{"sync", event_sync}, {"query", event_query}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
     lua_newtable(L);
-    lua_setfield(L, LUA_REGISTRYINDEX, STREAMS);
+    lua_setfield(L, LUA_REGISTRYINDEX, ORR__STREAMS);
     luaL_newlib(L, streams);
     orr__class(L, ORR__STREAM, stream_text);
     luaL_newlib(L, events);

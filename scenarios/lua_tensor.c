@@ -6,7 +6,6 @@
 
 /* Registry key of the open scopes: for each host, whose calls come in between those of others, the
  * list of handles that its innermost one has. */
-#define SCOPES "orrery.scopes"
 
 static lua_Integer scope_key(lua_State *L) {
     return (lua_Integer)orr__scenario_of(L)->running + 1;
@@ -14,7 +13,7 @@ static lua_Integer scope_key(lua_State *L) {
 
 /* Pushes the running host's open scope, or nil. */
 static void push_scope(lua_State *L) {
-    lua_getfield(L, LUA_REGISTRYINDEX, SCOPES);
+    lua_getfield(L, LUA_REGISTRYINDEX, ORR__SCOPES);
     lua_rawgeti(L, -1, scope_key(L));
     lua_remove(L, -2);
 }
@@ -22,7 +21,7 @@ static void push_scope(lua_State *L) {
 /* Makes the value at `index`, a list or nil, the running host's open scope. */
 static void set_scope(lua_State *L, int index) {
     lua_pushvalue(L, index);
-    lua_getfield(L, LUA_REGISTRYINDEX, SCOPES);
+    lua_getfield(L, LUA_REGISTRYINDEX, ORR__SCOPES);
     lua_insert(L, -2);
     lua_rawseti(L, -2, scope_key(L));
     lua_pop(L, 1);
@@ -396,7 +395,7 @@ void orr__open_tensors(lua_State *L) {
                                               {NULL, NULL}};
     int table = lua_gettop(L);
     lua_newtable(L);
-    lua_setfield(L, LUA_REGISTRYINDEX, SCOPES);
+    lua_setfield(L, LUA_REGISTRYINDEX, ORR__SCOPES);
     luaL_setfuncs(L, functions, 0);
     luaL_newlib(L, methods);
     orr__add_operators(L, table, lua_gettop(L));

@@ -15,6 +15,9 @@ enum {
     STEP_INSTRUCTIONS = 8 /* that take as long as one step of a loop in Lua's library */
 };
 
+#define RANDOM_SEED  "orrery.randomseed" /* in the registry */
+#define MODULE_TEXTS "orrery.module_texts"
+
 /* --- memory and instructions --- */
 
 /* lua_Alloc over the scenario's memory, with a cap. Lua counts on shrinking never to fail. */
@@ -613,16 +616,26 @@ static const char *library_text(lua_State *L, const char *name) {
     return NULL;
 }
 
+/* Pushes a module's function, compiled once. */
+static void push_module(lua_State *L, const char *name) {
+    lua_getfield(L, LUA_REGISTRYINDEX, MODULE_TEXTS);
+    if (lua_getfield(L, -1, name) != LUA_TNIL)
+        return;
+    const char *text = library_text(L, name);
+    lua_pushfstring(L, "@library/%s.lua", name);
+    if (luaL_loadbufferx(L, text, strlen(text), lua_tostring(L, -1), "t") != LUA_OK)
+        lua_error(L);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -5, name);
+}
+
 /* Upvalue 1: the modules loaded so far. */
 static int base_require(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     lua_settop(L, 1);
     if (lua_getfield(L, lua_upvalueindex(1), name) != LUA_TNIL)
         return 1;
-    const char *text = library_text(L, name);
-    lua_pushfstring(L, "@library/%s.lua", name);
-    if (luaL_loadbufferx(L, text, strlen(text), lua_tostring(L, -1), "t") != LUA_OK)
-        return lua_error(L);
+    push_module(L, name);
     lua_call(L, 0, 1);
     lua_pushvalue(L, -1);
     lua_setfield(L, lua_upvalueindex(1), name);
@@ -656,6 +669,11 @@ static void open_standard(lua_State *L) {
         L, "_G",
         (const char *const[]){"dofile", "loadfile", "load", "collectgarbage", "warn", NULL});
     remove_globals(L, "string", (const char *const[]){"dump", NULL});
+    lua_getglobal(L, "math");
+    lua_getfield(L, -1, "randomseed");
+    lua_setfield(L, LUA_REGISTRYINDEX, RANDOM_SEED);
+    lua_pop(L, 1);
+    remove_globals(L, "math", (const char *const[]){"randomseed", NULL});
 }
 
 static void replace_functions(lua_State *L) {
@@ -681,6 +699,10 @@ static void replace_functions(lua_State *L) {
     lua_pushglobaltable(L);
     luaL_setfuncs(L, base, 0);
     lua_newtable(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, MODULE_TEXTS);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, ORR__MODULES);
     lua_pushcclosure(L, base_require, 1);
     lua_setfield(L, -2, "require");
     lua_getfield(L, -1, "coroutine");
@@ -722,13 +744,9 @@ int orr__sandbox_fill(lua_State *L) {
     return 0;
 }
 
-int orr__sandbox_seed(lua_State *L) {
-    lua_getglobal(L, "math");
-    lua_getfield(L, -1, "randomseed");
-    lua_pushvalue(L, 1);
+void orr__sandbox_seed(lua_State *L, uint64_t seed) {
+    lua_getfield(L, LUA_REGISTRYINDEX, RANDOM_SEED);
+    lua_pushinteger(L, (lua_Integer)seed);
     lua_pushinteger(L, 0);
     lua_call(L, 2, 0);
-    lua_pushnil(L);
-    lua_setfield(L, -2, "randomseed");
-    return 0;
 }

@@ -13,6 +13,8 @@
 static int open_and_compile(lua_State *L) {
     struct orr_scenario *scenario = lua_touserdata(L, 1);
     orr__sandbox_fill(L);
+    if (scenario->config.repeats)
+        orr__repeat_open(L);
     const struct orr_scenario_config *config = &scenario->config;
     lua_pushfstring(L, "@%s", config->path);
     const char *name = lua_tostring(L, -1);
@@ -50,6 +52,8 @@ enum orr_status orr_scenario_create(const struct orr_scenario_config *config,
         return orr_error_set(error, ORR_NO_MEMORY, "out of host memory for a scenario");
     scenario->config = *config;
     scenario->memory = config->memory;
+    scenario->program = LUA_NOREF;
+    scenario->silent = config->without_sites;
     scenario->lua_bytes_max = config->memory_max > 0 ? config->memory_max : ORR_SCENARIO_MEMORY_MAX;
     scenario->instructions_max =
         config->instructions_max > 0 ? config->instructions_max : ORR_SCENARIO_INSTRUCTIONS_MAX;
@@ -63,7 +67,7 @@ enum orr_status orr_scenario_create(const struct orr_scenario_config *config,
 static void free_expectations(struct orr_scenario *scenario) {
     for (size_t i = 0; i < scenario->expectation_count; i++)
         orr_memory_free(scenario->memory, (void *)(uintptr_t)scenario->expectations[i].text);
-    orr_memory_free(scenario->memory, scenario->expectations);
+    scenario->expectation_count = 0;
 }
 
 void orr_scenario_destroy(struct orr_scenario **handle) {
@@ -75,6 +79,7 @@ void orr_scenario_destroy(struct orr_scenario **handle) {
         lua_close(scenario->lua);
     assert(scenario->lua_bytes == 0);
     free_expectations(scenario);
+    orr_memory_free(scenario->memory, scenario->expectations);
     orr__recordings_free(scenario);
     orr_memory_free(scenario->memory, scenario->hosts);
     orr_memory_free(scenario->memory, scenario);
@@ -122,13 +127,8 @@ static void push_seed(lua_State *L, uint64_t seed) {
     lua_pushstring(L, text);
 }
 
-/* Protected: seeds, fills the fields of `orrery`, makes host 0 of the program. */
-static int prepare(lua_State *L) {
-    struct orr_scenario *scenario = lua_touserdata(L, 1);
-    struct orr_runtime *runtime = scenario->runtime;
-    lua_pushcfunction(L, orr__sandbox_seed);
-    lua_pushinteger(L, (lua_Integer)orr_runtime_seed(runtime));
-    lua_call(L, 1, 0);
+/* Fills the fields of `orrery`. */
+static void set_facts(lua_State *L, struct orr_runtime *runtime) {
     lua_getfield(L, LUA_REGISTRYINDEX, ORR__MODULE);
     lua_pushinteger(L, (lua_Integer)orr_runtime_device_count(runtime));
     lua_setfield(L, -2, "devices");
@@ -138,7 +138,35 @@ static int prepare(lua_State *L) {
     lua_setfield(L, -2, "timing_only");
     lua_pushstring(L, orr_runtime_backend_name(runtime));
     lua_setfield(L, -2, "backend");
+    lua_pop(L, 1);
+}
+
+/* Pushes the coroutine of host 0: the one of the run before, if that came to its end. */
+static lua_State *push_program(lua_State *L, struct orr_scenario *scenario) {
+    if (lua_rawgeti(L, LUA_REGISTRYINDEX, scenario->program) == LUA_TTHREAD) {
+        lua_State *thread = lua_tothread(L, -1);
+        if (lua_status(thread) == LUA_OK && lua_gettop(thread) == 0)
+            return thread;
+    }
+    lua_pop(L, 1);
     lua_State *thread = lua_newthread(L);
+    if (scenario->config.repeats) {
+        lua_pushvalue(L, -1);
+        luaL_unref(L, LUA_REGISTRYINDEX, scenario->program);
+        scenario->program = luaL_ref(L, LUA_REGISTRYINDEX);
+    }
+    return thread;
+}
+
+/* Protected: seeds, makes host 0 of the program. */
+static int prepare(lua_State *L) {
+    struct orr_scenario *scenario = lua_touserdata(L, 1);
+    struct orr_runtime *runtime = scenario->runtime;
+    orr__sandbox_seed(L, orr_runtime_seed(runtime));
+    if (!scenario->has_run)
+        set_facts(L, runtime);
+    scenario->has_run = true;
+    lua_State *thread = push_program(L, scenario);
     lua_rawgeti(thread, LUA_REGISTRYINDEX, scenario->chunk);
     if (orr__host_add(scenario, L, thread, 0, -1) != ORR_OK)
         return orr__raise(L, ORR_NO_MEMORY, "out of host memory for a host");
@@ -195,11 +223,11 @@ static enum orr_status choose_host(struct orr_scenario *scenario, size_t *out_in
     if (scenario->hosts[0].parked && scenario->live_count == 1)
         return revive_program(scenario, error);
     /* One host alone is never asked for: backends with a single host have no such verb. */
-    if (scenario->host_count == 1)
+    if (scenario->host_count == 1 && !scenario->config.repeats)
         return orr__hosts_wait(scenario) ? orr__hosts_hang(scenario, error) : ORR_OK;
     uint32_t id = 0;
     enum orr_status status = orr_runtime_next_host(scenario->runtime, &id);
-    if (status == ORR_DEVICE_FAILED && orr__hosts_wait(scenario))
+    if (status == ORR_DEVICE_FAILED && !scenario->config.repeats && orr__hosts_wait(scenario))
         return orr__hosts_hang(scenario, error);
     if (status != ORR_OK)
         return orr_error_set(error, status, "%s: %s", scenario->config.path,
@@ -294,4 +322,41 @@ enum orr_status orr_scenario_run(struct orr_scenario *scenario, struct orr_runti
             return status;
     }
     return check_arguments(scenario, error);
+}
+
+/* --- running it again --- */
+
+enum orr_status orr_scenario_rewind(struct orr_scenario *scenario) {
+    assert(scenario->config.repeats);
+    lua_State *L = scenario->lua;
+    for (size_t i = 0; i < scenario->host_count; i++) {
+        struct orr__host *host = &scenario->hosts[i];
+        if (host->done)
+            continue;
+        orr__coroutine_claim(L, host->thread, false);
+        luaL_unref(L, LUA_REGISTRYINDEX, host->anchor);
+    }
+    lua_settop(L, 0);
+    lua_pushcfunction(L, orr__repeat_clear);
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK)
+        return ORR_NO_MEMORY;
+    free_expectations(scenario);
+    orr__recordings_free(scenario);
+    scenario->runtime = NULL;
+    scenario->handle_count = scenario->random_count = 0;
+    scenario->instructions = 0;
+    scenario->out_of_instructions = scenario->memory_capped = false;
+    scenario->host_count = scenario->live_count = scenario->running = 0;
+    scenario->end_ns = 0;
+    scenario->tracing = scenario->callback_failed = scenario->joining = scenario->blocked = false;
+    scenario->playing = NULL;
+    scenario->callbacks = 0;
+    scenario->caller_known = scenario->arguments_declared = scenario->arguments_wrong = false;
+    scenario->raised = ORR_OK;
+    scenario->raised_text[0] = '\0';
+    return ORR_OK;
+}
+
+void orr_scenario_set_sites(struct orr_scenario *scenario, bool with_sites) {
+    scenario->silent = !with_sites;
 }

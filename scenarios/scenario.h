@@ -47,6 +47,11 @@ struct orr_scenario_config {
     size_t argument_count;
     uint64_t instructions_max; /* 0: ORR_SCENARIO_INSTRUCTIONS_MAX */
     uint64_t memory_max;       /* 0: ORR_SCENARIO_MEMORY_MAX */
+    /* It is to be run many times: see orr_scenario_rewind. What one run writes into globals is gone
+     * in the next, and the tables of the standard library can't be changed. */
+    bool repeats;
+    /* Calls are not told their lines, which errors name all the same: faster. */
+    bool without_sites;
     /* Where print goes: whole lines with their newline. NULL: nowhere. */
     void (*print)(void *context, const char *text, size_t length);
     void *print_context;
@@ -64,6 +69,17 @@ enum orr_status orr_scenario_create(const struct orr_scenario_config *config,
  * exceeded limit); other statuses are the runtime's, with its text behind file and line. */
 enum orr_status orr_scenario_run(struct orr_scenario *scenario, struct orr_runtime *runtime,
                                  struct orr_error *error) ORR_MUST_CHECK;
+
+/* As it was before it ran, at a fraction of the cost of a new one; for scenarios that repeat. The
+ * runtime is rewound, or another, before it runs again. ORR_NO_MEMORY: only destroy is left. */
+enum orr_status orr_scenario_rewind(struct orr_scenario *scenario) ORR_MUST_CHECK;
+
+/* For scenarios that repeat: whether calls of the next run are told their lines. */
+void orr_scenario_set_sites(struct orr_scenario *scenario, bool with_sites);
+
+/* Where its hosts are when a run has been left in the middle: "rank 0 at case.lua:7 in receive; rank
+ * 1 at case.lua:9 in a wait for a device". "" if all have ended. */
+void orr_scenario_describe_hosts(const struct orr_scenario *scenario, char *text, size_t size);
 
 /* True if the run failed because of the command line's key=value, not because of the program. */
 bool orr_scenario_arguments_wrong(const struct orr_scenario *scenario);

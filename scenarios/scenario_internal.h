@@ -106,6 +106,10 @@ struct orr_scenario {
     struct orr_recording **recordings; /* that scenarios hold; owned */
     size_t recording_count, recording_capacity;
 
+    int program;  /* reference to the coroutine of host 0; kept for the next run */
+    bool silent;  /* calls are not told their lines */
+    bool has_run; /* since its creation: what never changes is in place */
+
     struct orr_expectation *expectations; /* texts are owned */
     size_t expectation_count, expectation_capacity;
 };
@@ -122,8 +126,8 @@ enum orr_status orr__host_add(struct orr_scenario *scenario, lua_State *L, lua_S
 lua_State *orr__sandbox_open(struct orr_scenario *scenario);
 /* A lua_CFunction: opens the libraries, called protected. */
 int orr__sandbox_fill(lua_State *L);
-/* Seeds math.random; called protected with the seed as argument. */
-int orr__sandbox_seed(lua_State *L);
+/* Seeds math.random; called protected. */
+void orr__sandbox_seed(lua_State *L, uint64_t seed);
 /* Pushes a text for a value, without addresses. */
 const char *orr__tostring(lua_State *L, int index);
 
@@ -132,6 +136,17 @@ int orr__sorted_keys(lua_State *L);
 /* Marks a coroutine as the scheduler's to resume, or no more so: coroutine.resume and close then
  * refuse it. Keep the coroutine alive meanwhile. */
 void orr__coroutine_claim(lua_State *L, lua_State *thread, bool claimed);
+
+/* --- repeat.c: scenarios that are run many times --- */
+#define ORR__STREAMS "orrery.streams" /* tables in the registry that belong to one run */
+#define ORR__MESHES  "orrery.meshes"
+#define ORR__SCOPES  "orrery.scopes"
+#define ORR__MODULES "orrery.modules"
+/* Puts an empty table of globals in front of the one that is there, and guards before the tables of
+ * the library. Called protected, before the program is compiled. */
+void orr__repeat_open(lua_State *L);
+/* Forgets what a run has left. Called protected. */
+int orr__repeat_clear(lua_State *L);
 
 /* --- errors.c --- */
 /* "file:line" of the innermost frame in the scenario's file into `site`; "" if there is none. */

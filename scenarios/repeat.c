@@ -1,0 +1,106 @@
+/* Scenarios that are run many times: what one run leaves must not reach the next.
+ *
+ *     program's globals   {}  --__index-->  the sandbox's
+ *     math, string, ...   {}  --__index-->  the library's, read-only
+ *
+ * Both tables in front are emptied after a run, which costs nothing if nobody has written to them;
+ * so is what the registry keeps for one run. */
+#include "scenarios/scenario_internal.h"
+
+/* In the registry: a list of the tables that a run may have written to. */
+#define WRITABLE "orrery.writable"
+
+static const char *const library_tables[] = {"string", "table", "math", "utf8", "coroutine", NULL};
+static const char *const modules[] = {"orrery", "expect", NULL};
+static const char *const of_a_run[] = {ORR__STREAMS, ORR__MESHES, ORR__SCOPES, ORR__MODULES, NULL};
+
+static int refuse(lua_State *L) {
+    return orr__raise(L, ORR_INVALID, "'%s' can't be changed in a scenario that is run many times",
+                      lua_tostring(L, lua_upvalueindex(1)));
+}
+
+/* Replaces the table on top by an empty one in front of it. */
+static void put_in_front(lua_State *L, const char *name) {
+    lua_newtable(L);
+    lua_newtable(L);
+    lua_pushvalue(L, -3);
+    lua_setfield(L, -2, "__index");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    if (name) {
+        lua_pushstring(L, name);
+        lua_pushcclosure(L, refuse, 1);
+        lua_setfield(L, -2, "__newindex");
+    }
+    lua_setmetatable(L, -2);
+    lua_remove(L, -2);
+}
+
+/* Puts the table on top, which it leaves there, into the list at `list`. */
+static void note_writable(lua_State *L, int list) {
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
+}
+
+/* The methods of texts are those of the library's own table, which a program could get at. */
+static void guard_texts(lua_State *L) {
+    lua_pushliteral(L, "");
+    if (lua_getmetatable(L, -1)) {
+        lua_pushboolean(L, 0);
+        lua_setfield(L, -2, "__metatable");
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
+void orr__repeat_open(lua_State *L) {
+    lua_newtable(L);
+    int list = lua_gettop(L);
+    for (int i = 0; library_tables[i]; i++) {
+        lua_getglobal(L, library_tables[i]);
+        put_in_front(L, library_tables[i]);
+        note_writable(L, list);
+        lua_setglobal(L, library_tables[i]);
+    }
+    for (int i = 0; modules[i]; i++) {
+        lua_getglobal(L, modules[i]);
+        note_writable(L, list);
+        lua_pop(L, 1);
+    }
+    for (int i = 0; of_a_run[i]; i++) {
+        lua_getfield(L, LUA_REGISTRYINDEX, of_a_run[i]);
+        note_writable(L, list);
+        lua_pop(L, 1);
+    }
+    guard_texts(L);
+    lua_pushglobaltable(L);
+    lua_pushvalue(L, -1);
+    put_in_front(L, NULL);
+    note_writable(L, list);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "_G"); /* the program's _G is its own */
+    lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
+    lua_pop(L, 1);
+    lua_setfield(L, LUA_REGISTRYINDEX, WRITABLE);
+}
+
+/* Empties the table on top. */
+static void empty(lua_State *L) {
+    for (lua_pushnil(L); lua_next(L, -2);) {
+        lua_pop(L, 1);
+        lua_pushvalue(L, -1);
+        lua_pushnil(L);
+        lua_rawset(L, -4);
+    }
+}
+
+int orr__repeat_clear(lua_State *L) {
+    lua_getfield(L, LUA_REGISTRYINDEX, WRITABLE);
+    lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, 1, i);
+        empty(L);
+        lua_pop(L, 1);
+    }
+    return 0;
+}
