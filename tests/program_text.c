@@ -22,8 +22,8 @@ struct text_parser {
 static const struct {
     const char *text;
     enum orr_stream_op_kind kind;
-    /* s: stream, e: event, f: flag, b: buffer, o: other buffer, c: communicator, w: word, p: peer,
-     * d: device, r: one read, W: one write, x: any of r:NAME and w:NAME, C: TARGET<SOURCE */
+    /* s: stream, e: event, f: flag, l: lock, b: buffer, o: other buffer, c: communicator, w: word,
+     * p: peer, d: device, r: one read, W: one write, x: any of r:NAME and w:NAME, C: TARGET<SOURCE */
     const char *fields;
 } forms[] = {
     {"k", ORR_OP_KERNEL, "sx"},
@@ -62,6 +62,9 @@ static const struct {
     {"cfree", ORR_OP_CUDA_FREE, "b"},
     {"hfree", ORR_OP_HOST_FREE, "b"},
     {"alias", ORR_OP_ALIAS, "bo"},
+    {"isync", ORR_OP_IMPLICIT_SYNC, "d"},
+    {"lock", ORR_OP_LOCK, "l"},
+    {"unlock", ORR_OP_UNLOCK, "l"},
 };
 
 static uint32_t name(struct text_parser *parser, enum orr_name_space space, const char *text) {
@@ -123,6 +126,7 @@ static void field(struct text_parser *parser, struct orr_stream_op *op, char wha
     case 's': op->stream = stream(parser, next(parser)); break;
     case 'e': op->object = name(parser, ORR_NAME_EVENT, next(parser)); break;
     case 'f': op->object = name(parser, ORR_NAME_FLAG, next(parser)); break;
+    case 'l': op->object = name(parser, ORR_NAME_LOCK, next(parser)); break;
     case 'b': op->object = name(parser, ORR_NAME_BUFFER, next(parser)); break;
     case 'o': op->other = name(parser, ORR_NAME_BUFFER, next(parser)); break;
     case 'c': op->object = name(parser, ORR_NAME_COMM, next(parser)); break;
@@ -152,6 +156,42 @@ static void rest(struct text_parser *parser, struct orr_stream_op *op) {
     }
 }
 
+/* n=COUNT and rank=RANK, anywhere; a rank is the host's name otherwise. */
+static void communication(struct text_parser *parser, struct orr_stream_op *op) {
+    if (op->kind != ORR_OP_COLL && op->kind != ORR_OP_SEND && op->kind != ORR_OP_RECV)
+        return;
+    op->rank = name(parser, ORR_NAME_RANK,
+                    orr_stream_program_text(parser->program, ORR_NAME_HOST, op->host));
+    for (int i = 0; i < parser->count; i++) {
+        const char *word = parser->words[i];
+        if (strncmp(word, "n=", 2) == 0 && strcmp(word, "n=1") != 0)
+            op->count = name(parser, ORR_NAME_WORD, word + 2);
+        if (strncmp(word, "rank=", 5) == 0)
+            op->rank = name(parser, ORR_NAME_RANK, word + 5);
+    }
+}
+
+/* lock:L, unlock:L and sync_stream:S of a host function. */
+static void body(struct text_parser *parser) {
+    static const struct {
+        const char *text;
+        enum orr_stream_op_kind kind;
+    } steps[] = {
+        {"lock:", ORR_OP_LOCK}, {"unlock:", ORR_OP_UNLOCK}, {"sync_stream:", ORR_OP_SYNC_STREAM}};
+    for (int i = 0; i < parser->count; i++) {
+        for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+            size_t length = strlen(steps[k].text);
+            if (strncmp(parser->words[i], steps[k].text, length) != 0)
+                continue;
+            struct orr_stream_step step = {.kind = steps[k].kind};
+            step.object = steps[k].kind == ORR_OP_SYNC_STREAM
+                              ? stream(parser, parser->words[i] + length)
+                              : name(parser, ORR_NAME_LOCK, parser->words[i] + length);
+            assert_int_equal(orr_stream_program_add_step(parser->program, step), ORR_OK);
+        }
+    }
+}
+
 static void operation(struct text_parser *parser, const char *host) {
     const char *form = next(parser);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
@@ -164,9 +204,11 @@ static void operation(struct text_parser *parser, const char *host) {
         for (const char *what = forms[i].fields; *what; what++)
             field(parser, &op, *what);
         rest(parser, &op);
+        communication(parser, &op);
         assert_int_equal(
             orr_stream_program_add(parser->program, &op, parser->accesses, parser->access_count),
             ORR_OK);
+        body(parser);
         return;
     }
     fail_msg("no operation has the short form '%s'", form);
@@ -189,6 +231,29 @@ static enum orr_memory_kind memory_kind(const char *text) {
     return ORR_MEMORY_DEV;
 }
 
+static void option(struct text_parser *parser) {
+    struct orr_stream_program *program = parser->program;
+    const char *what = parser->words[1];
+    uint64_t value = parser->count > 2 ? strtoull(parser->words[2], NULL, 10) : 0;
+    program->is_staged |= strcmp(what, "staged") == 0;
+    program->nccl_serial |= strcmp(what, "serial") == 0;
+    if (strcmp(what, "hang") == 0)
+        program->oracle = ORR_ORACLE_HANG;
+    if (strcmp(what, "slots") == 0)
+        program->slots = value;
+    if (strcmp(what, "depth") == 0)
+        program->queue_depth = value;
+}
+
+static void comm(struct text_parser *parser) {
+    uint32_t ranks[WORDS_MAX], id;
+    for (int i = 2; i < parser->count; i++)
+        ranks[i - 2] = name(parser, ORR_NAME_RANK, parser->words[i]);
+    assert_int_equal(orr_stream_program_comm(parser->program, parser->words[1], ranks,
+                                             (uint32_t)(parser->count - 2), &id),
+                     ORR_OK);
+}
+
 static void statement(struct text_parser *parser) {
     uint32_t id;
     char *first = parser->words[0], *host = NULL;
@@ -206,8 +271,11 @@ static void statement(struct text_parser *parser) {
         return;
     }
     if (strcmp(first, "option") == 0) {
-        parser->program->is_staged |= strcmp(parser->words[1], "staged") == 0;
-        parser->program->nccl_serial |= strcmp(parser->words[1], "serial") == 0;
+        option(parser);
+        return;
+    }
+    if (strcmp(first, "comm") == 0) {
+        comm(parser);
         return;
     }
     parser->at = 0;

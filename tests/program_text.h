@@ -5,8 +5,9 @@
  *         "h1: k s1 r:A[0:8]");
  *
  * Statements end with ";" or a newline. Besides operations: `stream NAME KIND [DEVICE]`,
- * `buffer NAME KIND`, `option staged|serial`. A stream that is not declared is non-blocking, on
- * device 0. memcpy_sync and memset_sync take `dev=N`. Anything else fails the test that runs.
+ * `buffer NAME KIND`, `comm NAME RANK...`, `option staged|serial|hang`, `option slots|depth N`. A
+ * stream that is not declared is non-blocking, on device 0. memcpy_sync and memset_sync take
+ * `dev=N`; collectives `n=COUNT` and `rank=RANK`. Anything else fails the test that runs.
  *
  * Threads: any. */
 #ifndef ORR_TESTS_PROGRAM_TEXT_H
