@@ -102,7 +102,8 @@ static enum orr_status look_at_end(struct orr__order_plan *plan, uint32_t index)
             status = add_pair(plan, i, index, ORR_CHECK_USE_BEFORE_ALLOC, end->name, 0, 0);
     for (uint32_t i = 0; status == ORR_OK && i < end->access_first; i++) {
         const struct orr__plan_access *old = &plan->accesses[i];
-        if (old->name == end->name && !orr__plan_is_before(plan, old->action, index))
+        if (old->name == end->name && old->block == end->block &&
+            !orr__plan_is_before(plan, old->action, index))
             status = add_pair(plan, old->action, index, ORR_CHECK_USE_AFTER_FREE, end->name,
                               old->lo, old->hi);
     }
@@ -181,8 +182,8 @@ static enum orr_status touch_access(struct orr__order_plan *plan,
     return add_touch(plan, access->action, lo, hi, access->is_write);
 }
 
-/* `is_ended`: names whose life ends by an action. */
-static enum orr_status touch_all(struct orr__order_plan *plan, const bool *is_ended,
+/* `ended_block`: the block of names whose life ends by an action, else ORR_NONE. */
+static enum orr_status touch_all(struct orr__order_plan *plan, const uint32_t *ended_block,
                                  const struct bound *bounds, uint32_t bound_count,
                                  uint32_t first_cell) {
     uint32_t first_staging = 2 * plan->program->names[ORR_NAME_BUFFER].count;
@@ -198,8 +199,8 @@ static enum orr_status touch_all(struct orr__order_plan *plan, const bool *is_en
             status = add_touch(plan, i, first_staging + i - 1, first_staging + i, false);
         for (uint32_t k = 0; status == ORR_OK && k < action->access_count; k++) {
             const struct orr__plan_access *access = &plan->accesses[action->access_first + k];
-            status =
-                touch_access(plan, access, is_ended[access->name], bounds, bound_count, first_cell);
+            status = touch_access(plan, access, ended_block[access->name] == access->block, bounds,
+                                  bound_count, first_cell);
         }
         if (status == ORR_OK && i + 1 < plan->action_count && plan->actions[i + 1].part == 1)
             status = add_touch(plan, i, first_staging + i, first_staging + i + 1, true);
@@ -226,15 +227,18 @@ enum orr_status orr__plan_cut_cells(struct orr__order_plan *plan, const uint32_t
     first += plan->action_count;
     struct bound *bounds =
         orr_memory_alloc(plan->memory, (size_t)(2 * plan->access_count) * sizeof *bounds);
-    bool *is_ended = orr_memory_alloc(plan->memory, plan->program->names[ORR_NAME_BUFFER].count);
-    if (!bounds || !is_ended) {
+    uint32_t names = plan->program->names[ORR_NAME_BUFFER].count;
+    uint32_t *ended_block = orr_memory_alloc(plan->memory, names * sizeof *ended_block);
+    if (!bounds || !ended_block) {
         orr_memory_free(plan->memory, bounds);
-        orr_memory_free(plan->memory, is_ended);
+        orr_memory_free(plan->memory, ended_block);
         return ORR_NO_MEMORY;
     }
+    for (uint32_t i = 0; i < names; i++)
+        ended_block[i] = ORR_NONE;
     for (uint32_t i = 0; i < plan->action_count; i++)
         if (plan->actions[i].role == ORR_ACTION_END)
-            is_ended[plan->actions[i].name] = true;
+            ended_block[plan->actions[i].name] = plan->actions[i].block;
     for (uint32_t i = 0; i < plan->access_count; i++) {
         const struct orr__plan_access *access = &plan->accesses[i];
         bounds[count++] = (struct bound){access->block, access->lo};
@@ -256,10 +260,10 @@ enum orr_status orr__plan_cut_cells(struct orr__order_plan *plan, const uint32_t
     if (status == ORR_OK && !plan->is_final)
         status = ORR_NO_MEMORY;
     if (status == ORR_OK)
-        status = touch_all(plan, is_ended, bounds, kept, first);
+        status = touch_all(plan, ended_block, bounds, kept, first);
     if (status == ORR_OK)
         mark_final(plan, bounds, kept, first, block_of, is_live);
     orr_memory_free(plan->memory, bounds);
-    orr_memory_free(plan->memory, is_ended);
+    orr_memory_free(plan->memory, ended_block);
     return status;
 }

@@ -86,6 +86,7 @@ static struct orr__action *add_action(struct builder *b, uint32_t op, uint32_t a
                                    .actor = actor,
                                    .role = (uint8_t)role,
                                    .name = ORR_NONE,
+                                   .block = ORR_NONE,
                                    .access_first = plan->access_count};
     uint64_t *known = row(b, actor);
     memcpy(plan->before + (size_t)index * plan->words, known, plan->words * sizeof(uint64_t));
@@ -342,13 +343,18 @@ static enum orr_status remember_stream(struct builder *b, const struct orr_strea
     return status;
 }
 
+static void name_action(const struct builder *b, struct orr__action *action) {
+    action->name = b->program->ops[action->op].object;
+    action->block = b->names[action->name].block;
+}
+
 static void alloc_async(struct builder *b, uint32_t index) {
     const struct orr_stream_op *op = &b->program->ops[index];
     introduce(b, op, END_FREE_ASYNC, op->stream);
     if (b->invalid)
         return;
     stream_enter(b, op->host, op->stream);
-    add_action(b, index, op->stream, ORR_ACTION_ALLOC)->name = op->object;
+    name_action(b, add_action(b, index, op->stream, ORR_ACTION_ALLOC));
     b->names[op->object].alloc = last_action(b);
     stream_leave(b, op->stream);
 }
@@ -360,7 +366,7 @@ static void free_async(struct builder *b, uint32_t index) {
         return;
     }
     stream_enter(b, op->host, op->stream);
-    add_action(b, index, op->stream, ORR_ACTION_END)->name = op->object;
+    name_action(b, add_action(b, index, op->stream, ORR_ACTION_END));
     stream_leave(b, op->stream);
     save(b, b->first_freed + op->object, op->stream);
     end_name(b, index, END_FREE_ASYNC);
@@ -369,7 +375,7 @@ static void free_async(struct builder *b, uint32_t index) {
 /* The end of life on the host is a step of the host, but nothing is ordered by it. */
 static void free_on_host(struct builder *b, uint32_t index) {
     const struct orr_stream_op *op = &b->program->ops[index];
-    add_action(b, index, host_row(b, op->host), ORR_ACTION_END)->name = op->object;
+    name_action(b, add_action(b, index, host_row(b, op->host), ORR_ACTION_END));
     end_name(b, index, END_HOST);
 }
 

@@ -56,10 +56,10 @@ struct orr__action {
     uint32_t op, actor;
     uint32_t access_first, access_count;
     uint32_t touch_first, touch_count;
-    uint32_t name;    /* of ALLOC and END */
-    uint8_t role;     /* enum orr__action_role */
-    uint8_t part;     /* 1: the second action of a copy */
-    bool is_poisoned; /* uses memory that had been freed at the call, in every schedule */
+    uint32_t name, block; /* of ALLOC and END */
+    uint8_t role;         /* enum orr__action_role */
+    uint8_t part;         /* 1: the second action of a copy */
+    bool is_poisoned;     /* uses memory that had been freed at the call, in every schedule */
 };
 
 /* Actions a < b in list order that conflict and that nothing orders. */
