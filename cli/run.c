@@ -20,6 +20,8 @@ static const char usage[] =
     "                     (default: the scenario's line `-- runner: KIND`, else inline)\n"
     "  --perturb 'KEY=VALUE ...'  jitter, stragglers, faults; scenarios/README.md has the keys\n"
     "  --allocator KIND   caching, or adversarial: freed memory is reused and undefined at once\n"
+    "  --pageable KIND    strict: asynchronous copies read pageable host memory in the order of\n"
+    "                     their stream; staged: at the call (default strict)\n"
     "  --explain          after the run: each command, and what it waited for\n"
     "  --check            look for races and lifetimes while it runs: rows of table finding, and\n"
     "                     exit code 1 if there are any (see orrery check --help)\n"

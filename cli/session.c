@@ -220,6 +220,9 @@ static enum orr_exit open_runtime(struct session *session) {
         .timing_only = options->timing_only,
         .runner = strcmp(session->runner, INLINE) == 0 ? ORR_RUNNER_INLINE : ORR_RUNNER_PER_DEVICE,
         .seed = options->seed,
+        .pageable = options->pageable && strcmp(options->pageable, "staged") == 0
+                        ? ORR_PAGEABLE_STAGED
+                        : ORR_PAGEABLE_STRICT,
         .observer = session->monitor ? orr_monitor_observer(session->monitor) : NULL,
         .trace_accesses = true};
     return orr_cli_exit(orr_runtime_create(&config, &session->runtime, session->error));
@@ -394,6 +397,12 @@ static enum orr_exit read_runner(const struct orr_cli *cli, const char *verb, co
     return ORR_EXIT_OK;
 }
 
+static enum orr_exit read_pageable(const struct orr_cli *cli, const char *verb, const char *text) {
+    if (text && strcmp(text, "strict") != 0 && strcmp(text, "staged") != 0)
+        return orr_cli_usage(cli, verb, "--pageable '%s': expected strict or staged", text);
+    return ORR_EXIT_OK;
+}
+
 static enum orr_exit read_trace(const struct orr_cli *cli, const char *verb, const char *text,
                                 struct orr_session_options *options) {
     if (strcmp(text, "off") == 0)
@@ -453,6 +462,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
         {"--runner", &out_options->runner, NULL},
         {"--perturb", &out_options->perturb, NULL},
         {"--allocator", &out_options->allocator, NULL},
+        {"--pageable", &out_options->pageable, NULL},
         {"--explain", NULL, out_explain},
         {"--check", NULL, &check},
         {"--compare-devices", &out_options->compare_devices, NULL},
@@ -470,6 +480,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
     if ((exit = read_seed(cli, argv[0], seed, &out_options->seed)) != ORR_EXIT_OK ||
         (exit = read_runner(cli, argv[0], out_options->runner)) != ORR_EXIT_OK ||
         (exit = read_trace(cli, argv[0], trace, out_options)) != ORR_EXIT_OK ||
+        (exit = read_pageable(cli, argv[0], out_options->pageable)) != ORR_EXIT_OK ||
         (exit = orr_perturbed_check(cli, argv[0], out_options)) != ORR_EXIT_OK ||
         (exit = orr_compare_check(cli, argv[0], out_options)) != ORR_EXIT_OK)
         return exit;

@@ -36,6 +36,7 @@ struct orr_session_options {
     const char *runner;    /* "inline" or "per-device"; NULL: the scenario's, or inline */
     const char *perturb;   /* rules, see runtime/perturb.h; NULL: none */
     const char *allocator; /* "caching" or "adversarial"; NULL: caching */
+    const char *pageable;  /* "strict" or "staged"; NULL: strict */
     /* Run again on other devices, with other arguments ("key=value key=value"), and compare the
      * results of every operator: see cli/compare.h. All NULL: no. */
     const char *compare_devices, *compare_args, *tolerance;

@@ -406,8 +406,9 @@ static void record_alloc(struct orr_buffer *buffer, uint64_t place, uint64_t all
                                        .device = buffer->device,
                                        .stream = stream_id_of(buffer),
                                        .label = buffer->label,
-                                       .memory = buffer->stream ? runtime->id_device_memory
-                                                                : runtime->id_pinned};
+                                       .memory = buffer->stream        ? runtime->id_device_memory
+                                                 : buffer->is_pageable ? runtime->id_pageable
+                                                                       : runtime->id_pinned};
     record.header.a = buffer->role;
     orr__runtime_record(runtime, &record);
 }
@@ -476,8 +477,8 @@ enum orr_status orr_buffer_alloc(struct orr_stream *stream, uint64_t bytes, cons
     return ORR_OK;
 }
 
-enum orr_status orr_buffer_alloc_host(struct orr_runtime *runtime, uint64_t bytes,
-                                      const char *label, struct orr_buffer **out_buffer) {
+static enum orr_status alloc_host(struct orr_runtime *runtime, uint64_t bytes, const char *label,
+                                  bool is_pageable, struct orr_buffer **out_buffer) {
     *out_buffer = NULL;
     int64_t begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
     struct orr_buffer *buffer;
@@ -493,6 +494,7 @@ enum orr_status orr_buffer_alloc_host(struct orr_runtime *runtime, uint64_t byte
     }
     buffer->id = ++runtime->buffer_count;
     buffer->device = ORR_ID_NONE;
+    buffer->is_pageable = is_pageable;
     buffer->data = runtime->verbs->memory_pointer(runtime->backend, buffer->memory);
     link_buffer(buffer);
     orr__runtime_spend_event(runtime, 0);
@@ -503,6 +505,16 @@ enum orr_status orr_buffer_alloc_host(struct orr_runtime *runtime, uint64_t byte
         orr__observe_buffer(buffer, cmd, NULL, 0);
     *out_buffer = buffer;
     return ORR_OK;
+}
+
+enum orr_status orr_buffer_alloc_host(struct orr_runtime *runtime, uint64_t bytes,
+                                      const char *label, struct orr_buffer **out_buffer) {
+    return alloc_host(runtime, bytes, label, false, out_buffer);
+}
+
+enum orr_status orr_buffer_alloc_pageable(struct orr_runtime *runtime, uint64_t bytes,
+                                          const char *label, struct orr_buffer **out_buffer) {
+    return alloc_host(runtime, bytes, label, true, out_buffer);
 }
 
 /* --- free and record_stream --- */
@@ -655,15 +667,17 @@ struct orr_memory_usage orr_device_memory(const struct orr_runtime *runtime, uin
 struct host_access {
     const void *from;
     void *to;
+    bool done; /* it has happened, and was not poisoned */
 };
 
 static enum orr_status run_host_access(const struct orr_command *command, struct orr_error *error) {
     (void)error;
     const struct orr__pending *pending = command->context;
-    const struct host_access *access = pending->work;
+    struct host_access *access = pending->work;
     const void *from = access->from ? access->from : orr__pending_pointer(pending, 0);
     void *to = access->to ? access->to : orr__pending_pointer(pending, 0);
     memcpy(to, from, (size_t)command->accesses[0].bytes);
+    access->done = true;
     return ORR_OK;
 }
 
@@ -710,6 +724,19 @@ enum orr_status orr__buffer_read(struct orr_buffer *buffer, void *to, uint64_t o
     const struct orr_range range = {buffer, offset, bytes, ORR_ACCESS_READ};
     return access_buffer(buffer, ORR_COMMAND_HOSTREAD, buffer->runtime->id_hostread, &range, ns,
                          &access);
+}
+
+enum orr_status orr__buffer_stage(struct orr_buffer *staging, const struct orr_range *from,
+                                  int64_t ns) {
+    struct orr_runtime *runtime = staging->runtime;
+    struct host_access access = {.to = staging->data};
+    assert(from->bytes <= staging->bytes && from->mode == ORR_ACCESS_READ);
+    enum orr_status status =
+        access_buffer(from->buffer, ORR_COMMAND_HOSTREAD, runtime->id_hostread, from, ns, &access);
+    if (status == ORR_OK && access.done && runtime->verbs->memory_define)
+        runtime->verbs->memory_define(runtime->backend, staging->memory, staging->base,
+                                      from->bytes);
+    return status;
 }
 
 enum orr_status orr_buffer_read(struct orr_buffer *buffer, uint64_t offset, void *to,

@@ -1,5 +1,5 @@
-/* Buffers: device memory from a stream-ordered caching allocator with a hard capacity, and pinned
- * host memory.
+/* Buffers: device memory from a stream-ordered caching allocator with a hard capacity, and host
+ * memory.
  *
  * Policy (the frameworks', races.md rule 25): a block is tagged with the stream it was allocated
  * for; freeing is host-ordered and returns at once; a freed block is handed out again only for the
@@ -25,10 +25,14 @@
 enum orr_status orr_buffer_alloc(struct orr_stream *stream, uint64_t bytes, const char *label,
                                  struct orr_buffer **out_buffer) ORR_MUST_CHECK;
 
-/* Pinned host memory: kind "pinned". */
+/* Host memory: pinned, or ordinary memory, which copies treat differently (see orr_stream_copy).
+ * Kind "pinned" or "pageable". */
 enum orr_status orr_buffer_alloc_host(struct orr_runtime *runtime, uint64_t bytes,
                                       const char *label,
                                       struct orr_buffer **out_buffer) ORR_MUST_CHECK;
+enum orr_status orr_buffer_alloc_pageable(struct orr_runtime *runtime, uint64_t bytes,
+                                          const char *label,
+                                          struct orr_buffer **out_buffer) ORR_MUST_CHECK;
 
 /* Frees at the host's current position and nulls the handle; accepts NULL. Commands already
  * enqueued keep the bytes alive (they were ordered before on the allocation stream, or are a

@@ -150,7 +150,7 @@ enum orr_status orr_event_sync(struct orr_event *event) {
 enum orr_status orr_event_query(struct orr_event *event) {
     struct orr_runtime *runtime = event->runtime;
     if (event->recorded)
-        return orr__runtime_query(runtime, event->point, ORR_SYNC_EVENT, event->names.name);
+        return orr__runtime_query(runtime, &event->point, 1, ORR_SYNC_EVENT, event->names.name);
     enum orr_status status = orr__runtime_turn(runtime);
     if (status == ORR_OK)
         orr__runtime_spend_event(runtime, 0);

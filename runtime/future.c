@@ -159,7 +159,7 @@ enum orr_status orr_future_query(struct orr_future *future) {
             orr__runtime_saw(runtime, &point, 1);
             continue;
         }
-        enum orr_status status = orr__runtime_query(runtime, point, ORR_SYNC_FUTURE, 0);
+        enum orr_status status = orr__runtime_query(runtime, &point, 1, ORR_SYNC_FUTURE, 0);
         if (status != ORR_OK) {
             return status;
         }

@@ -82,6 +82,7 @@ void orr__observe_buffer(const struct orr_buffer *buffer, uint64_t cmd,
                                                  .host = runtime->host,
                                                  .label = buffer->label,
                                                  .site = buffer->site,
+                                                 .is_pageable = buffer->is_pageable,
                                                  .after = after,
                                                  .after_count = after_count};
     runtime->observer->buffer(runtime->observer, &observed);

@@ -197,12 +197,31 @@ static enum orr_status check_waits(const struct orr_program *program, const stru
     return ORR_OK;
 }
 
+bool orr__capture_uses(const struct orr_stream *stream) {
+    const struct orr_program *program =
+        (const struct orr_program *)(const void *)stream->runtime->capture;
+    return program && stream->id < program->lane_of_capacity && program->lane_of[stream->id] > 0;
+}
+
+/* races.md rule 27. */
+static enum orr_status check_legacy(const struct orr_stream *stream) {
+    struct orr_runtime *runtime = stream->runtime;
+    if (stream->sync != ORR_STREAM_LEGACY)
+        return ORR_OK;
+    return orr__runtime_fail(runtime, ORR_UNSUPPORTED,
+                             "%s%soperation not permitted when stream is capturing (code 900): "
+                             "commands of the legacy default stream of device %u can't be recorded",
+                             runtime->site_text, separator(runtime), (unsigned)stream->device);
+}
+
 static enum orr_status record(struct orr_program *program, struct orr_stream *const *streams,
                               struct orr__pending *const *pending, uint32_t count, bool grouped,
                               const struct orr_point *waits, uint32_t wait_count,
                               struct orr_point *out_points) {
     struct orr_runtime *runtime = program->runtime;
     enum orr_status status = check_waits(program, waits, wait_count);
+    for (uint32_t i = 0; status == ORR_OK && i < count; i++)
+        status = check_legacy(streams[i]);
     if (status == ORR_OK)
         status = reserve(program, count, wait_count);
     if (status != ORR_OK) {

@@ -80,6 +80,7 @@ static enum orr_status intern_constants(struct orr_runtime *runtime) {
                      {"post", &runtime->id_post},
                      {"dev", &runtime->id_device_memory},
                      {"pinned", &runtime->id_pinned},
+                     {"pageable", &runtime->id_pageable},
                      {"memory bytes", &runtime->id_memory_bytes},
                      {"reserved bytes", &runtime->id_reserved_bytes}};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
@@ -151,6 +152,8 @@ static void record_start(struct orr_runtime *runtime) {
     orr_runtime_meta(runtime, "clock", runtime->verbs->clock);
     orr_runtime_meta(runtime, "accesses", runtime->trace_accesses ? "true" : "false");
     orr_runtime_meta(runtime, "seed", seed);
+    if (runtime->pageable == ORR_PAGEABLE_STAGED)
+        orr_runtime_meta(runtime, "pageable", "staged");
     for (uint32_t i = 0; i < runtime->device_count; i++)
         record_device(runtime, i);
 }
@@ -236,6 +239,7 @@ static enum orr_status initialize(struct orr_runtime *runtime,
     runtime->memory = config->memory;
     runtime->timing_only = config->timing_only;
     runtime->trace_accesses = config->trace_accesses;
+    runtime->pageable = config->pageable;
     runtime->seed = config->seed;
     runtime->site_text = "";
     enum orr_status status = orr_names_create(runtime->memory, &runtime->names);
@@ -329,6 +333,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     orr_memory_free(runtime->memory, runtime->event_names);
     orr_memory_free(runtime->memory, runtime->point_scratch);
     orr_memory_free(runtime->memory, runtime->observed_accesses);
+    orr_memory_free(runtime->memory, runtime->default_waits);
     orr_memory_free(runtime->memory, runtime->group_commands);
     orr_memory_free(runtime->memory, runtime->group_pending);
     orr_memory_free(runtime->memory, runtime->group_points);

@@ -42,6 +42,11 @@ struct orr_stream;
 struct orr_event;
 struct orr_buffer;
 
+/* When an asynchronous copy from pageable host memory to a device reads its source (races.md rule
+ * 17): in the order of its stream, or at the call, by the host, to a staging buffer. Drivers may do
+ * either. */
+enum orr_pageable { ORR_PAGEABLE_STRICT, ORR_PAGEABLE_STAGED };
+
 /* What to run on. Pointers are borrowed until destroy; `specs` is copied. */
 struct orr_runtime_config {
     const struct orr_memory *memory;
@@ -52,6 +57,7 @@ struct orr_runtime_config {
     bool timing_only;
     enum orr_runner runner;
     uint64_t seed;
+    enum orr_pageable pageable;
     bool trace_accesses;           /* records of byte ranges too (hazard checks need them) */
     struct orr_observer *observer; /* runtime/observer.h; NULL: nobody */
 };

@@ -145,13 +145,17 @@ struct orr_stream {
     uint32_t name;
     enum orr_stream_kind kind;
     bool destroyed;
-    uint32_t failed_site;    /* of the command whose failure that was, as far as it is known; */
-    uint32_t failed_name;    /* names, 0 unknown */
-    uint32_t seen_host;      /* who has last seen something here retired: */
-    uint32_t seen_index;     /* its entry in that host's list, */
-    uint64_t seen_cmd;       /* and the command; 0: nobody */
-    struct orr_stream *next; /* of its device */
-    struct orr__pool *pool;  /* its blocks; made on first use */
+    uint32_t failed_site; /* of the command whose failure that was, as far as it is known; */
+    uint32_t failed_name; /* names, 0 unknown */
+    uint32_t seen_host;   /* who has last seen something here retired: */
+    uint32_t seen_index;  /* its entry in that host's list, */
+    uint64_t seen_cmd;    /* and the command; 0: nobody */
+    enum orr_stream_sync sync;
+    uint64_t awaits_seq;  /* of a blocking stream: commands of the legacy one that it waits for, */
+    uint64_t awaited_seq; /* and of its own that the legacy one waits for */
+    struct orr_point barrier; /* of a legacy stream: its last command but records */
+    struct orr_stream *next;  /* of its device */
+    struct orr__pool *pool;   /* its blocks; made on first use */
 };
 
 /* Names of an event: its own, and of its commands. */
@@ -186,6 +190,7 @@ struct orr_buffer {
     uint32_t holders; /* ranges of recorded programs */
     bool abandoned;   /* freed while it had holders: live until the last lets go */
     bool live;        /* not freed */
+    bool is_pageable; /* host memory that is not pinned */
     uint8_t role;     /* enum orr_role */
     uint32_t label;
     uint64_t id;
@@ -201,6 +206,7 @@ struct orr__device {
     struct orr_device_spec spec;
     struct orr__allocator *allocator;
     struct orr_stream *streams[ORR__STREAM_KINDS]; /* its own, by kind */
+    struct orr_stream *legacy;                     /* its legacy default stream; on first use */
     struct orr_stream *bucket;                     /* of redistributed buckets; made on first use */
     struct orr_stream *all, **all_end;             /* in order of creation, destroyed ones too */
     struct orr_buffer *buffers;                    /* live, the newest first */
@@ -229,7 +235,9 @@ struct orr__host {
     uint32_t depth;                 /* gradients that it plays, one inside the other */
     uint32_t pauses;                /* of whatever tape records */
     struct orr__sum sum;
-    struct orr__seen *seen; /* only with a trace; what becomes edges to its next command */
+    uint8_t step;               /* of a call in several, which is to be repeated */
+    struct orr_buffer *staging; /* of that call */
+    struct orr__seen *seen;     /* only with a trace; what becomes edges to its next command */
     size_t seen_count, seen_capacity;
 };
 
@@ -252,6 +260,7 @@ struct orr_runtime {
     struct orr_observed_access *observed_accesses; /* of the command that is being told */
     size_t observed_access_capacity;
     bool timing_only, trace_accesses;
+    enum orr_pageable pageable;
     bool dispatches; /* each device has a dispatch host that pays for launches */
     uint64_t seed;
     struct orr_perturb *perturb; /* NULL: nothing is perturbed */
@@ -300,6 +309,9 @@ struct orr_runtime {
     struct orr_program *programs;         /* all, the newest first */
     const struct orr_point *submit_waits; /* of the command that is being submitted */
     uint32_t submit_wait_count;
+    struct orr_point *default_waits; /* with those of default streams */
+    size_t default_wait_capacity;
+    bool default_streams;        /* there are streams that are not non-blocking */
     uint32_t submit_group_count; /* members of the group that is being submitted */
 
     bool in_call, call_repeats; /* see orr__runtime_call_begin */
@@ -321,8 +333,8 @@ struct orr_runtime {
     uint64_t failure_count;
     uint32_t failure_site, failure_name;
     uint32_t id_alloc, id_free, id_record_stream, id_wait, id_copy, id_fill, id_hostread,
-        id_hostwrite, id_post, id_device_memory, id_pinned, id_memory_bytes, id_reserved_bytes,
-        id_algorithm, id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */
+        id_hostwrite, id_post, id_device_memory, id_pinned, id_pageable, id_memory_bytes,
+        id_reserved_bytes, id_algorithm, id_collectives[ORR_COLLECTIVE_KIND_COUNT]; /* names */
 };
 
 /* --- runtime.c --- */
@@ -434,9 +446,10 @@ enum orr_status orr__runtime_wait(struct orr_runtime *runtime, const struct orr_
 enum orr_status orr__runtime_block(struct orr_runtime *runtime, const struct orr_point *points,
                                    uint32_t count, enum orr_wait_mode mode, int64_t deadline_ns,
                                    enum orr_sync_kind kind, uint32_t target) ORR_MUST_CHECK;
-/* Asks about one point; success is recorded like a sync (races.md rule 7). */
-enum orr_status orr__runtime_query(struct orr_runtime *runtime, struct orr_point point,
-                                   enum orr_sync_kind kind, uint32_t target) ORR_MUST_CHECK;
+/* Asks about all points; success is recorded like a sync (races.md rule 7). */
+enum orr_status orr__runtime_query(struct orr_runtime *runtime, const struct orr_point *points,
+                                   uint32_t count, enum orr_sync_kind kind,
+                                   uint32_t target) ORR_MUST_CHECK;
 /* The current host knows that these points have retired, and may act on it: the waits and the query
  * above say so themselves. Not for what the runtime sees for its own purposes, as an allocator that
  * is out of memory does: from such waits nobody may take an order (races.md rule 19). */
@@ -454,6 +467,27 @@ bool orr__point_retired(const struct orr_runtime *runtime, struct orr_point poin
 void orr__streams_destroy(struct orr_runtime *runtime);
 /* Frees all events. */
 void orr__events_destroy(struct orr_runtime *runtime);
+
+/* --- stream.c --- */
+
+/* One copy command, and nothing else. */
+enum orr_status orr__stream_copy(struct orr_stream *stream, const struct orr_range *to,
+                                 const struct orr_range *from) ORR_MUST_CHECK;
+
+/* --- default_stream.c: what streams that are not non-blocking wait for --- */
+
+/* Puts that in front of a command's own waits; valid until the next call. ORR_UNSUPPORTED if a
+ * stream that the legacy one would wait for is being recorded (code 906). */
+enum orr_status orr__default_stream_waits(struct orr_stream *stream, const struct orr_point **waits,
+                                          uint32_t *wait_count) ORR_MUST_CHECK;
+/* A command of this kind is its last one now; `waited` if with the waits above. */
+void orr__default_stream_enqueued(struct orr_stream *stream, enum orr_command_kind kind,
+                                  bool waited);
+/* Makes the stream wait for it with a command of its own, for members of a group. */
+enum orr_status orr__default_stream_settle(struct orr_stream *stream) ORR_MUST_CHECK;
+/* What a host that waits for the stream waits for (races.md rule 5); returns the number of points,
+ * for which there must be room: one a stream. */
+uint32_t orr__default_stream_points(const struct orr_stream *stream, struct orr_point *points);
 
 /* --- observe.c: only with an observer --- */
 
@@ -477,6 +511,9 @@ void orr__buffer_let_go(struct orr_buffer *buffer);
 /* orr_buffer_read; under timing-only it takes as long, and `to` is left as it is. */
 enum orr_status orr__buffer_read(struct orr_buffer *buffer, void *to, uint64_t offset,
                                  uint64_t bytes, int64_t ns) ORR_MUST_CHECK;
+/* The host reads a range into the beginning of a new buffer; what is undefined stays so. */
+enum orr_status orr__buffer_stage(struct orr_buffer *staging, const struct orr_range *from,
+                                  int64_t ns) ORR_MUST_CHECK;
 /* Contents that the host layer writes itself before any command can see them; zeros if `from` is
  * NULL. Nothing under timing-only. The buffer must be new. */
 enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offset, const void *from,
@@ -534,6 +571,8 @@ static inline bool orr__runtime_captures(const struct orr_runtime *runtime) {
 /* What orr_stream_point answers then: the last recorded command of the stream, if there is one. */
 struct orr_point orr__capture_last(const struct orr_stream *stream);
 
+/* Are commands of this stream being recorded? */
+bool orr__capture_uses(const struct orr_stream *stream);
 /* For commands and waits that are not recorded: ORR_INVALID if a point is a recorded command's
  * (races.md rule 28, code 907). */
 enum orr_status orr__points_check(struct orr_runtime *runtime, const struct orr_point *points,

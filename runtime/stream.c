@@ -53,7 +53,7 @@ static void record_stream(const struct orr_stream *stream) {
                                        .device = stream->device,
                                        .name = stream->name};
     record.header.a = (uint8_t)stream->kind;
-    record.header.b = ORR_STREAM_NB;
+    record.header.b = (uint8_t)stream->sync;
     orr__runtime_record(stream->runtime, &record);
     if (stream->runtime->observer)
         stream->runtime->observer->stream(stream->runtime->observer, &record);
@@ -68,9 +68,9 @@ static struct orr_stream *take_struct(struct orr_runtime *runtime) {
     return stream;
 }
 
-enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
-                                  enum orr_stream_kind kind, const char *name,
-                                  struct orr_stream **out_stream) {
+static enum orr_status create_stream(struct orr_runtime *runtime, uint32_t device,
+                                     enum orr_stream_kind kind, enum orr_stream_sync sync,
+                                     const char *name, struct orr_stream **out_stream) {
     *out_stream = NULL;
     uint32_t name_id = 0;
     enum orr_status status = check_creation(runtime, device, kind, name, &name_id);
@@ -93,6 +93,8 @@ enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
     stream->runtime = runtime;
     stream->device = device;
     stream->kind = kind;
+    stream->sync = sync;
+    runtime->default_streams |= sync != ORR_STREAM_NB;
     stream->name = name_id;
     stream->last.stream = stream->id;
     stream->finish_ns = ORR_TIME_NONE;
@@ -104,13 +106,36 @@ enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
     return ORR_OK;
 }
 
+enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
+                                  enum orr_stream_kind kind, const char *name,
+                                  struct orr_stream **out_stream) {
+    return create_stream(runtime, device, kind, ORR_STREAM_NB, name, out_stream);
+}
+
+enum orr_status orr_stream_create_blocking(struct orr_runtime *runtime, uint32_t device,
+                                           enum orr_stream_kind kind, enum orr_stream_sync sync,
+                                           const char *name, struct orr_stream **out_stream) {
+    *out_stream = NULL;
+    bool legacy = sync == ORR_STREAM_LEGACY;
+    if ((unsigned)sync > ORR_STREAM_LEGACY)
+        return orr__runtime_fail(runtime, ORR_INVALID, "a stream is nb, bl, ptds or legacy");
+    if (legacy && device < runtime->device_count && runtime->devices[device].legacy)
+        return orr__runtime_fail(runtime, ORR_INVALID,
+                                 "device %u has its legacy default stream already",
+                                 (unsigned)device);
+    enum orr_status status = create_stream(runtime, device, kind, sync, name, out_stream);
+    if (status == ORR_OK && legacy)
+        runtime->devices[device].legacy = *out_stream;
+    return status;
+}
+
 /* The struct stays until the runtime goes: commands in flight and buffers refer to it. */
 void orr_stream_destroy(struct orr_stream **handle) {
     struct orr_stream *stream = *handle;
     if (!stream)
         return;
     struct orr__device *device = &stream->runtime->devices[stream->device];
-    assert(!stream->destroyed);
+    assert(!stream->destroyed && stream->sync != ORR_STREAM_LEGACY);
     if (device->streams[stream->kind] == stream)
         device->streams[stream->kind] = NULL;
     stream->destroyed = true;
@@ -156,6 +181,10 @@ const char *orr_stream_name(const struct orr_stream *stream) {
 
 struct orr_runtime *orr_stream_runtime(const struct orr_stream *stream) {
     return stream->runtime;
+}
+
+enum orr_stream_sync orr_stream_blocking(const struct orr_stream *stream) {
+    return stream->sync;
 }
 
 struct orr_point orr_stream_point(const struct orr_stream *stream) {
@@ -277,19 +306,17 @@ enum orr_status orr_stream_kernel(struct orr_stream *stream, const struct orr_ke
     return orr__runtime_submit(stream, pending, NULL, 0, out_point);
 }
 
-enum orr_status orr_stream_copy(struct orr_stream *stream, struct orr_buffer *to,
-                                uint64_t to_offset, struct orr_buffer *from, uint64_t from_offset,
-                                uint64_t bytes) {
+enum orr_status orr__stream_copy(struct orr_stream *stream, const struct orr_range *to,
+                                 const struct orr_range *from) {
     struct orr_runtime *runtime = stream->runtime;
-    const struct orr_range ranges[2] = {{from, from_offset, bytes, ORR_ACCESS_READ},
-                                        {to, to_offset, bytes, ORR_ACCESS_WRITE}};
+    const struct orr_range ranges[2] = {*from, *to};
     struct orr__pending *pending;
     enum orr_status status =
         take(runtime, ORR_COMMAND_COPY, runtime->id_copy, ORR_ID_NONE, ranges, 2, &pending);
     if (status != ORR_OK)
         return status;
-    pending->command.record.bytes_read = bytes;
-    pending->command.record.bytes_written = bytes;
+    pending->command.record.bytes_read = from->bytes;
+    pending->command.record.bytes_written = to->bytes;
     if (is_reachable(pending))
         pending->command.run = run_copy;
     return orr__runtime_submit(stream, pending, NULL, 0, NULL);
@@ -469,32 +496,40 @@ enum orr_status orr__runtime_wait(struct orr_runtime *runtime, const struct orr_
     return ORR_OK;
 }
 
-enum orr_status orr__runtime_query(struct orr_runtime *runtime, struct orr_point point,
-                                   enum orr_sync_kind kind, uint32_t target) {
+enum orr_status orr__runtime_query(struct orr_runtime *runtime, const struct orr_point *points,
+                                   uint32_t count, enum orr_sync_kind kind, uint32_t target) {
     bool taken;
-    enum orr_status status = check_capture(runtime, &point, 1, &taken);
+    enum orr_status status = check_capture(runtime, points, count, &taken);
     if (taken)
         return status;
-    status = orr__runtime_reserve_seen(runtime, 1);
+    status = orr__runtime_reserve_seen(runtime, count);
     if (status != ORR_OK)
         return status;
     int64_t begin_ns = runtime->verbs->now(runtime->backend, runtime->host);
     runtime->scratch.status = ORR_OK;
-    status = runtime->verbs->query(runtime->backend, runtime->host, point);
+    for (uint32_t i = 0; status == ORR_OK && i < count; i++)
+        status = runtime->verbs->query(runtime->backend, runtime->host, points[i]);
     if (status != ORR_OK)
         return orr__runtime_backend_failed(runtime, status);
-    record_sync(runtime, kind, target, begin_ns, point.cmd);
-    orr__runtime_saw(runtime, &point, 1);
-    return check_failure(runtime, point);
+    record_sync(runtime, kind, target, begin_ns,
+                count == 1 ? points[0].cmd : observed_command(runtime, points, count));
+    orr__runtime_saw(runtime, points, count);
+    for (uint32_t i = 0; status == ORR_OK && i < count; i++)
+        status = check_failure(runtime, points[i]);
+    return status;
 }
 
 enum orr_status orr_stream_sync(struct orr_stream *stream) {
-    return orr__runtime_wait(stream->runtime, &stream->last, 1, ORR_WAIT_ALL, ORR_TIME_MAX,
+    struct orr_runtime *runtime = stream->runtime;
+    uint32_t count = orr__default_stream_points(stream, runtime->point_scratch);
+    return orr__runtime_wait(runtime, runtime->point_scratch, count, ORR_WAIT_ALL, ORR_TIME_MAX,
                              ORR_SYNC_STREAM, stream->id, NULL);
 }
 
 enum orr_status orr_stream_query(struct orr_stream *stream) {
-    return orr__runtime_query(stream->runtime, stream->last, ORR_SYNC_STREAM, stream->id);
+    struct orr_runtime *runtime = stream->runtime;
+    uint32_t count = orr__default_stream_points(stream, runtime->point_scratch);
+    return orr__runtime_query(runtime, runtime->point_scratch, count, ORR_SYNC_STREAM, stream->id);
 }
 
 enum orr_status orr_device_sync(struct orr_runtime *runtime, uint32_t device) {

@@ -52,7 +52,17 @@ typedef void (*orr_host_function)(void *context);
 enum orr_status orr_stream_create(struct orr_runtime *runtime, uint32_t device,
                                   enum orr_stream_kind kind, const char *name,
                                   struct orr_stream **out_stream) ORR_MUST_CHECK;
-/* Work in it completes; destroys and nulls; accepts NULL. */
+/* The same for a stream that does not ignore the device's legacy default stream (races.md rules
+ * 2-4): `sync` ORR_STREAM_BL or ORR_STREAM_PTDS. Whatever is called in the legacy stream waits for
+ * all that is in such streams of its device at the call, and their later commands wait for it;
+ * whoever waits for the legacy stream waits for them, too. Streams made above are non-blocking,
+ * as are the device's own. ORR_STREAM_LEGACY makes the device's legacy stream, which can be made
+ * once. */
+enum orr_status orr_stream_create_blocking(struct orr_runtime *runtime, uint32_t device,
+                                           enum orr_stream_kind kind, enum orr_stream_sync sync,
+                                           const char *name,
+                                           struct orr_stream **out_stream) ORR_MUST_CHECK;
+/* Work in it completes; destroys and nulls; accepts NULL. Not for a legacy stream. */
 void orr_stream_destroy(struct orr_stream **stream);
 
 /* The device's own stream of a kind, created on first use and named after it; NULL only when out of
@@ -60,11 +70,16 @@ void orr_stream_destroy(struct orr_stream **stream);
 struct orr_stream *orr_device_stream(struct orr_runtime *runtime, uint32_t device,
                                      enum orr_stream_kind kind);
 
+/* The device's legacy default stream, "legacy", created on first use; NULL as above. Owned by the
+ * runtime. Its commands can't be recorded (code 900). */
+struct orr_stream *orr_device_legacy_stream(struct orr_runtime *runtime, uint32_t device);
+
 /* Id as in the trace's table stream, device, name (borrowed until destroy) and runtime. */
 uint32_t orr_stream_id(const struct orr_stream *stream);
 uint32_t orr_stream_device(const struct orr_stream *stream);
 const char *orr_stream_name(const struct orr_stream *stream);
 struct orr_runtime *orr_stream_runtime(const struct orr_stream *stream);
+enum orr_stream_sync orr_stream_blocking(const struct orr_stream *stream);
 
 /* The point of the last command enqueued so far (seq 0 if none). */
 struct orr_point orr_stream_point(const struct orr_stream *stream);
@@ -74,10 +89,24 @@ struct orr_point orr_stream_point(const struct orr_stream *stream);
 enum orr_status orr_stream_kernel(struct orr_stream *stream, const struct orr_kernel *kernel,
                                   struct orr_point *out_point) ORR_MUST_CHECK;
 
-/* Copies between buffers, any of which may be pinned host memory or of another device. */
+/* Copies between buffers, any of which may be host memory or of another device. Between two of
+ * host memory it blocks the host until the stream has finished; from pageable memory to a device
+ * it reads its source as the run's `pageable` says (races.md rule 17). */
 enum orr_status orr_stream_copy(struct orr_stream *stream, struct orr_buffer *to,
                                 uint64_t to_offset, struct orr_buffer *from, uint64_t from_offset,
                                 uint64_t bytes) ORR_MUST_CHECK;
+
+/* Copy and fill in a device's legacy default stream, and what of it the host waits for (rules 16,
+ * 18). A copy from or to host memory, and a fill of pinned memory: until it is done. A copy from
+ * pageable memory to a device: first for the stream, then it reads its source; the transfer that
+ * follows may be pending when it returns. All else, and a fill of pageable memory: not at all. */
+enum orr_status orr_device_copy_sync(struct orr_runtime *runtime, uint32_t device,
+                                     struct orr_buffer *to, uint64_t to_offset,
+                                     struct orr_buffer *from, uint64_t from_offset,
+                                     uint64_t bytes) ORR_MUST_CHECK;
+enum orr_status orr_device_fill_sync(struct orr_runtime *runtime, uint32_t device,
+                                     struct orr_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                     uint8_t value) ORR_MUST_CHECK;
 
 /* Sets every byte of a range to `value`. */
 enum orr_status orr_stream_fill(struct orr_stream *stream, struct orr_buffer *buffer,

@@ -393,13 +393,18 @@ enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pendi
             return status;
         }
     }
+    bool defaults = runtime->default_streams && stream->sync != ORR_STREAM_NB;
+    bool adds_waits = defaults && !(pending->command.flags & ORR_COMMAND_GRAPH_NODE);
     enum orr_status status = orr__points_check(runtime, waits, wait_count);
+    if (status == ORR_OK && adds_waits)
+        status = orr__default_stream_waits(stream, &waits, &wait_count);
     if (status != ORR_OK) {
         orr__pending_drop(pending);
         return status;
     }
     begin_attempts(runtime, waits, wait_count);
     prepare(stream, pending);
+    enum orr_command_kind kind = (enum orr_command_kind)pending->command.record.header.a;
     uint64_t id = pending->command.record.id;
     int64_t submit_ns = pending->command.submit_ns;
     status = submit_command(runtime, stream->id, &pending->command, &point);
@@ -410,6 +415,8 @@ enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pendi
     if (pending->untold)
         tell(pending);
     enqueued(stream, point, id, submit_ns);
+    if (defaults)
+        orr__default_stream_enqueued(stream, kind, adds_waits);
     if (out_point)
         *out_point = stream->last;
     return end_attempts(runtime, ORR_OK);
@@ -471,6 +478,16 @@ static void prepare_group(struct orr_runtime *runtime, struct orr_stream *const 
     }
 }
 
+/* What each member's own stream has to wait for is no business of the other members'. */
+static enum orr_status settle_streams(struct orr_stream *const *streams,
+                                      struct orr__pending *const *pending, uint32_t count) {
+    enum orr_status status = ORR_OK;
+    for (uint32_t i = 0; status == ORR_OK && i < count; i++)
+        if (!(pending[i]->command.flags & ORR_COMMAND_GRAPH_NODE))
+            status = orr__default_stream_settle(streams[i]);
+    return status;
+}
+
 enum orr_status orr__runtime_submit_group(struct orr_runtime *runtime,
                                           struct orr_stream *const *streams,
                                           struct orr__pending *const *pending, uint32_t count,
@@ -488,6 +505,8 @@ enum orr_status orr__runtime_submit_group(struct orr_runtime *runtime,
             return status;
     }
     enum orr_status status = orr__points_check(runtime, waits, wait_count);
+    if (status == ORR_OK && runtime->default_streams)
+        status = settle_streams(streams, pending, count);
     if (status != ORR_OK) {
         for (uint32_t i = count; i-- > 0;)
             orr__pending_drop(pending[i]);
@@ -505,6 +524,8 @@ enum orr_status orr__runtime_submit_group(struct orr_runtime *runtime,
             tell(pending[i]);
         enqueued(streams[i], runtime->group_points[i], runtime->group_commands[i].record.id,
                  runtime->group_commands[i].submit_ns);
+        if (streams[i]->sync != ORR_STREAM_NB)
+            orr__default_stream_enqueued(streams[i], ORR_COMMAND_COLLECTIVE, false);
         if (out_points)
             out_points[i] = streams[i]->last;
     }

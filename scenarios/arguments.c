@@ -90,6 +90,16 @@ const char *orr__field_text(lua_State *L, int index, const char *function, const
     return value;
 }
 
+bool orr__field_flag(lua_State *L, int index, const char *function, const char *key, bool wanted) {
+    int type = lua_getfield(L, index, key);
+    if (type != LUA_TNIL && type != LUA_TBOOLEAN)
+        orr__raise(L, ORR_INVALID, "%s: %s: expected true or false, got %s", function, key,
+                   lua_typename(L, type));
+    bool value = type == LUA_TNIL ? wanted : lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
 enum orr_dtype orr__dtype(lua_State *L, const char *what, const char *name) {
     enum orr_dtype dtype = ORR_DTYPE_NONE;
     if (orr_dtype_parse(name, &dtype) != ORR_OK) {

@@ -51,15 +51,25 @@ int orr__device_alloc(lua_State *L) {
     return alloc_from(L, stream, orr__device_alloc);
 }
 
-/* orrery.host_alloc(bytes[, label]): pinned host memory. */
+/* orrery.host_alloc(bytes[, label or {label, pageable}]): host memory, pinned unless said. */
 static int orrery_host_alloc(lua_State *L) {
+    static const char *const keys[] = {"label", "pageable", NULL};
     lua_settop(L, 2);
     int64_t bytes = orr__integer(L, 1, "host_alloc: bytes", 1, INT64_MAX);
-    const char *label = luaL_optstring(L, 2, NULL);
-    const struct orr_scenario *scenario = orr__caller(L);
+    bool pageable = false;
+    const char *label;
+    if (lua_istable(L, 2)) {
+        orr__check_keys(L, 2, "host_alloc", keys);
+        label = orr__field_text(L, 2, "host_alloc", "label", NULL);
+        pageable = orr__field_flag(L, 2, "host_alloc", "pageable", false);
+    } else {
+        label = luaL_optstring(L, 2, NULL);
+    }
+    struct orr_runtime *runtime = orr__caller(L)->runtime;
     struct orr_buffer *buffer = NULL;
     enum orr_status status =
-        orr_buffer_alloc_host(scenario->runtime, (uint64_t)bytes, label, &buffer);
+        pageable ? orr_buffer_alloc_pageable(runtime, (uint64_t)bytes, label, &buffer)
+                 : orr_buffer_alloc_host(runtime, (uint64_t)bytes, label, &buffer);
     if (status == ORR_OK)
         orr__push_buffer(L, buffer);
     return orr__finish(L, status, 2, 1, orrery_host_alloc);

@@ -244,6 +244,9 @@ void orr__open_orrery(lua_State *L) {
                                        {"memory", device_memory},
                                        {"stream", orr__device_stream},
                                        {"alloc", orr__device_alloc},
+                                       {"legacy", orr__device_legacy},
+                                       {"copy_sync", orr__device_copy_sync},
+                                       {"fill_sync", orr__device_fill_sync},
                                        {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
     lua_getglobal(L, "print");

@@ -33,7 +33,7 @@ static const char *push_stream_key(lua_State *L, uint32_t device, const char *na
 }
 
 static struct orr_stream *make_stream(lua_State *L, uint32_t device, enum orr_stream_kind kind,
-                                      const char *name) {
+                                      enum orr_stream_sync sync, const char *name) {
     struct orr_runtime *runtime = runtime_of(L);
     struct orr_stream *stream = NULL;
     if (strcmp(name, kind_names[kind]) == 0) {
@@ -42,36 +42,101 @@ static struct orr_stream *make_stream(lua_State *L, uint32_t device, enum orr_st
             orr__raise_runtime(L, ORR_NO_MEMORY);
         return stream;
     }
-    enum orr_status status = orr_stream_create(runtime, device, kind, name, &stream);
+    enum orr_status status = orr_stream_create_blocking(runtime, device, kind, sync, name, &stream);
     if (status != ORR_OK)
         orr__raise_runtime(L, status);
     return stream;
 }
 
-/* d:stream(name[, kind]): the device's own stream of a kind when the name is a kind, else a further
- * stream of that name; kind "compute" unless given. */
+/* The kind that the stream's name stands for; "compute" unless it is one. */
+static int kind_of_name(const char *name) {
+    for (int i = 0; i < KIND_COUNT; i++)
+        if (strcmp(name, kind_names[i]) == 0)
+            return i;
+    return 0;
+}
+
+/* What is at index 3: a kind, or a table with `kind` and `sync`. -1: not said. */
+static void read_stream_options(lua_State *L, int *out_kind, int *out_sync) {
+    static const char *const keys[] = {"kind", "sync", NULL};
+    static const char *const syncs[] = {"nb", "bl", "ptds"};
+    const char *kind = NULL, *sync = NULL;
+    if (lua_istable(L, 3)) {
+        orr__check_keys(L, 3, "stream", keys);
+        kind = orr__field_text(L, 3, "stream", "kind", NULL);
+        sync = orr__field_text(L, 3, "stream", "sync", NULL);
+    } else if (!lua_isnoneornil(L, 3)) {
+        kind = luaL_checkstring(L, 3);
+    }
+    *out_kind = kind ? orr__choice(L, "kind of stream", kind, kind_names, KIND_COUNT) : -1;
+    if (sync && strcmp(sync, "legacy") == 0)
+        orr__raise(L, ORR_INVALID, "stream: the legacy default stream is d:legacy()");
+    *out_sync = sync ? orr__choice(L, "sync of a stream", sync, syncs, 3) : -1;
+}
+
+/* Pushes what the registry has under that key, or nothing and returns false; the table of streams
+ * is below. */
+static bool push_known_stream(lua_State *L, uint32_t device, const char *name,
+                              const char **out_key) {
+    lua_getfield(L, LUA_REGISTRYINDEX, ORR__STREAMS);
+    *out_key = push_stream_key(L, device, name);
+    if (lua_getfield(L, -2, *out_key) != LUA_TNIL)
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
+/* Pushes a new handle, and keeps it under the key on top of the stack. */
+static void push_stream(lua_State *L, const char *key, struct orr_stream *stream) {
+    orr__push_handle(L, ORR__STREAM, stream);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -4, key);
+}
+
+static void check_stream_sync(lua_State *L, const char *name, int sync) {
+    static const char *const texts[] = {"nb", "bl", "ptds", "legacy"};
+    enum orr_stream_sync found = orr_stream_blocking(stream_at(L, -1));
+    if (sync >= 0 && (enum orr_stream_sync)sync != found)
+        orr__raise(L, ORR_INVALID, "stream: '%s' is there already, and its sync is \"%s\"", name,
+                   texts[found]);
+}
+
+/* d:stream(name[, kind or options]): the device's own stream of a kind when the name is a kind,
+ * else a further stream of that name; kind "compute" and sync "nb" unless given. */
 int orr__device_stream(lua_State *L) {
     uint32_t device = orr__device(L, 1);
     const char *name = lua_isnoneornil(L, 2) ? kind_names[0] : luaL_checkstring(L, 2);
-    int kind = 0;
-    for (int i = 0; i < KIND_COUNT; i++)
-        if (strcmp(name, kind_names[i]) == 0)
-            kind = i;
-    if (!lua_isnoneornil(L, 3))
-        kind = orr__choice(L, "kind of stream", luaL_checkstring(L, 3), kind_names, KIND_COUNT);
-    for (int i = 0; i < KIND_COUNT; i++)
-        if (i != kind && strcmp(name, kind_names[i]) == 0)
-            return orr__raise(L, ORR_INVALID, "stream: '%s' is the device's own %s stream", name,
-                              name);
+    int own = kind_of_name(name), kind, sync;
+    bool is_own = strcmp(name, kind_names[own]) == 0;
+    read_stream_options(L, &kind, &sync);
+    if (is_own && kind >= 0 && kind != own)
+        return orr__raise(L, ORR_INVALID, "stream: '%s' is the device's own %s stream", name, name);
+    if (is_own && sync > 0)
+        return orr__raise(L, ORR_INVALID, "stream: the device's own streams are \"nb\"");
     orr__stream_caller(L);
-    lua_getfield(L, LUA_REGISTRYINDEX, ORR__STREAMS);
-    const char *key = push_stream_key(L, device, name);
-    if (lua_getfield(L, -2, key) != LUA_TNIL)
+    const char *key;
+    if (push_known_stream(L, device, name, &key)) {
+        check_stream_sync(L, name, sync);
         return 1;
-    struct orr_stream *stream = make_stream(L, device, (enum orr_stream_kind)kind, name);
-    orr__push_handle(L, ORR__STREAM, stream);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, -5, key);
+    }
+    push_stream(L, key,
+                make_stream(L, device, (enum orr_stream_kind)(kind < 0 ? own : kind),
+                            (enum orr_stream_sync)(sync < 0 ? 0 : sync), name));
+    return 1;
+}
+
+/* d:legacy() */
+int orr__device_legacy(lua_State *L) {
+    uint32_t device = orr__device(L, 1);
+    orr__stream_caller(L);
+    const char *key;
+    if (push_known_stream(L, device, "legacy", &key) &&
+        orr_stream_blocking(stream_at(L, -1)) == ORR_STREAM_LEGACY)
+        return 1;
+    struct orr_stream *stream = orr_device_legacy_stream(runtime_of(L), device);
+    if (!stream)
+        return orr__raise_runtime(L, orr_runtime_error(runtime_of(L))->status);
+    push_stream(L, key, stream);
     return 1;
 }
 
@@ -207,37 +272,76 @@ static struct orr_range field_range(lua_State *L, const char *function, const ch
     return range;
 }
 
-static int stream_copy(lua_State *L) {
+/* What a copy is about, of the table at index 2. */
+struct copy {
+    struct orr_range to, from;
+    uint64_t bytes;
+};
+
+static struct copy read_copy(lua_State *L, const char *function) {
     static const char *const keys[] = {"to", "from", "bytes", NULL};
-    struct orr_stream *stream = stream_at(L, 1);
     lua_settop(L, 2);
-    orr__check_keys(L, 2, "copy", keys);
-    struct orr_range to = field_range(L, "copy", "to");
-    struct orr_range from = field_range(L, "copy", "from");
-    uint64_t smaller = to.bytes < from.bytes ? to.bytes : from.bytes;
-    int64_t bytes = orr__field_integer(L, 2, "copy", "bytes", 0, (int64_t)smaller, -1);
-    if (bytes < 0 && to.bytes != from.bytes)
-        return orr__raise(
-            L, ORR_INVALID,
-            "copy: 'to' has %llu bytes and 'from' %llu; give equal ranges, or 'bytes'",
-            (unsigned long long)to.bytes, (unsigned long long)from.bytes);
+    orr__check_keys(L, 2, function, keys);
+    struct copy copy = {.to = field_range(L, function, "to"),
+                        .from = field_range(L, function, "from")};
+    uint64_t smaller = copy.to.bytes < copy.from.bytes ? copy.to.bytes : copy.from.bytes;
+    int64_t bytes = orr__field_integer(L, 2, function, "bytes", 0, (int64_t)smaller, -1);
+    if (bytes < 0 && copy.to.bytes != copy.from.bytes)
+        orr__raise(L, ORR_INVALID,
+                   "%s: 'to' has %llu bytes and 'from' %llu; give equal ranges, or 'bytes'",
+                   function, (unsigned long long)copy.to.bytes,
+                   (unsigned long long)copy.from.bytes);
+    copy.bytes = bytes < 0 ? copy.to.bytes : (uint64_t)bytes;
+    return copy;
+}
+
+static int stream_copy(lua_State *L) {
+    struct orr_stream *stream = stream_at(L, 1);
+    struct copy copy = read_copy(L, "copy");
     orr__stream_caller(L);
-    enum orr_status status = orr_stream_copy(stream, to.buffer, to.offset, from.buffer, from.offset,
-                                             bytes < 0 ? to.bytes : (uint64_t)bytes);
+    enum orr_status status = orr_stream_copy(stream, copy.to.buffer, copy.to.offset,
+                                             copy.from.buffer, copy.from.offset, copy.bytes);
     return orr__finish(L, status, 2, 0, stream_copy);
 }
 
-static int stream_fill(lua_State *L) {
-    static const char *const keys[] = {"to", "value", NULL};
-    struct orr_stream *stream = stream_at(L, 1);
-    lua_settop(L, 2);
-    orr__check_keys(L, 2, "fill", keys);
-    struct orr_range to = field_range(L, "fill", "to");
-    int64_t value = orr__field_integer(L, 2, "fill", "value", 0, UINT8_MAX, 0);
+/* d:copy_sync{to, from[, bytes]} */
+int orr__device_copy_sync(lua_State *L) {
+    uint32_t device = orr__device(L, 1);
+    struct copy copy = read_copy(L, "copy_sync");
     orr__stream_caller(L);
     enum orr_status status =
-        orr_stream_fill(stream, to.buffer, to.offset, to.bytes, (uint8_t)value);
+        orr_device_copy_sync(runtime_of(L), device, copy.to.buffer, copy.to.offset,
+                             copy.from.buffer, copy.from.offset, copy.bytes);
+    return orr__finish(L, status, 2, 0, orr__device_copy_sync);
+}
+
+static struct orr_range read_fill(lua_State *L, const char *function, uint8_t *out_value) {
+    static const char *const keys[] = {"to", "value", NULL};
+    lua_settop(L, 2);
+    orr__check_keys(L, 2, function, keys);
+    struct orr_range to = field_range(L, function, "to");
+    *out_value = (uint8_t)orr__field_integer(L, 2, function, "value", 0, UINT8_MAX, 0);
+    return to;
+}
+
+static int stream_fill(lua_State *L) {
+    struct orr_stream *stream = stream_at(L, 1);
+    uint8_t value;
+    struct orr_range to = read_fill(L, "fill", &value);
+    orr__stream_caller(L);
+    enum orr_status status = orr_stream_fill(stream, to.buffer, to.offset, to.bytes, value);
     return orr__finish(L, status, 2, 0, stream_fill);
+}
+
+/* d:fill_sync{to[, value]} */
+int orr__device_fill_sync(lua_State *L) {
+    uint32_t device = orr__device(L, 1);
+    uint8_t value;
+    struct orr_range to = read_fill(L, "fill_sync", &value);
+    orr__stream_caller(L);
+    enum orr_status status =
+        orr_device_fill_sync(runtime_of(L), device, to.buffer, to.offset, to.bytes, value);
+    return orr__finish(L, status, 2, 0, orr__device_fill_sync);
 }
 
 /* The host function of scenarios: its accesses are what counts. */

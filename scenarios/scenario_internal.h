@@ -200,6 +200,7 @@ int64_t orr__field_integer(lua_State *L, int index, const char *function, const 
                            int64_t min, int64_t max, int64_t wanted);
 const char *orr__field_text(lua_State *L, int index, const char *function, const char *key,
                             const char *wanted);
+bool orr__field_flag(lua_State *L, int index, const char *function, const char *key, bool wanted);
 enum orr_dtype orr__dtype(lua_State *L, const char *what, const char *name);
 enum orr_dtype orr__field_dtype(lua_State *L, int index, const char *function, const char *key,
                                 enum orr_dtype wanted);
@@ -243,6 +244,9 @@ bool orr__is_handle(lua_State *L, int index, const char *kind);
 /* Functions that are methods of another file's class. */
 int orr__device_stream(lua_State *L);
 int orr__device_alloc(lua_State *L);
+int orr__device_legacy(lua_State *L);
+int orr__device_copy_sync(lua_State *L);
+int orr__device_fill_sync(lua_State *L);
 int orr__stream_alloc(lua_State *L);
 int orr__buffer_role(lua_State *L);
 

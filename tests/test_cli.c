@@ -206,6 +206,8 @@ static void wrong_usage_ends_with_2_and_names_the_nearest(void **state) {
     expect_message(2, "--trace 'summary': expected full or off (orrery run --help)");
     shell("orrery run good.lua --runner fast");
     expect_message(2, "--runner 'fast': expected inline or per-device (orrery run --help)");
+    shell("orrery run good.lua --pageable stage");
+    expect_message(2, "--pageable 'stage': expected strict or staged (orrery run --help)");
     shell("orrery run good.lua --trace off --explain");
     expect_message(2, "--explain needs a trace (orrery run --help)");
     shell("orrery analyze");
