@@ -43,6 +43,7 @@ static void restart_calls(struct orr_runtime *runtime) {
     runtime->submit_waits = NULL;
     runtime->submit_wait_count = 0;
     runtime->in_call = runtime->call_repeats = false;
+    runtime->default_streams = false;
     runtime->operator_depth = 0;
     runtime->operator_charge_ns = 0;
     runtime->host_count = 0;
@@ -51,7 +52,7 @@ static void restart_calls(struct orr_runtime *runtime) {
 
 static enum orr_status restart_device(struct orr_runtime *runtime, struct orr__device *device) {
     memset(device->streams, 0, sizeof device->streams);
-    device->bucket = device->all = NULL;
+    device->bucket = device->legacy = device->all = NULL;
     device->all_end = &device->all;
     memset(device->roles, 0, sizeof device->roles);
     device->reserved_told = 0;
