@@ -86,6 +86,19 @@ static enum orr_status own_node(struct orr__clocks *clocks, uint32_t *node, uint
 
 /* --- clocks --- */
 
+/* Where a clock that nobody shares keeps an entry; NULL if a node on the way is shared or absent. */
+static uint32_t *own_entry(struct orr__clocks *clocks, uint32_t clock, uint32_t actor) {
+    for (uint32_t shift = (clocks->levels - 1) * ORR_CLOCK_BITS;; shift -= ORR_CLOCK_BITS) {
+        struct orr__clock_node *node = &clocks->nodes[clock];
+        if (clock == 0 || node->references > 1)
+            return NULL;
+        uint32_t *slot = &node->slots[actor >> shift & (ORR_CLOCK_FAN - 1)];
+        if (shift == 0)
+            return slot;
+        clock = *slot;
+    }
+}
+
 static enum orr_status raise_node(struct orr__clocks *clocks, uint32_t *node, uint32_t level,
                                   uint32_t actor, uint32_t time) {
     enum orr_status status = own_node(clocks, node, level);
@@ -105,6 +118,11 @@ static enum orr_status raise_node(struct orr__clocks *clocks, uint32_t *node, ui
 enum orr_status orr__clock_raise(struct orr__clocks *clocks, uint32_t *clock, uint32_t actor,
                                  uint32_t time) {
     assert((uint64_t)actor >> clocks->levels * ORR_CLOCK_BITS == 0);
+    uint32_t *entry = own_entry(clocks, *clock, actor);
+    if (entry) {
+        *entry = *entry > time ? *entry : time;
+        return ORR_OK;
+    }
     if (orr__clock_get(clocks, *clock, actor) >= time)
         return ORR_OK;
     return raise_node(clocks, clock, clocks->levels, actor, time);
@@ -132,7 +150,7 @@ static bool node_covers(const struct orr__clocks *clocks, uint32_t a, uint32_t b
     if (level == 1)
         return !leaf_exceeds(x, y);
     for (int i = 0; i < ORR_CLOCK_FAN; i++)
-        if (!node_covers(clocks, x[i], y[i], level - 1))
+        if (y[i] != 0 && y[i] != x[i] && !node_covers(clocks, x[i], y[i], level - 1))
             return false;
     return true;
 }
@@ -146,10 +164,12 @@ static bool node_covers_except(const struct orr__clocks *clocks, uint32_t a, uin
     const uint32_t *x = a == 0 ? zeros.slots : clocks->nodes[a].slots;
     const uint32_t *y = clocks->nodes[b].slots;
     uint32_t slot = except >> (level - 1) * ORR_CLOCK_BITS & (ORR_CLOCK_FAN - 1);
+    if (level == 1 && !leaf_exceeds(x, y))
+        return true;
     for (uint32_t i = 0; i < ORR_CLOCK_FAN; i++) {
-        if (level == 1 && i != slot && y[i] > x[i])
-            return false;
-        if (level > 1 && i != slot && !node_covers(clocks, x[i], y[i], level - 1))
+        if (i == slot || y[i] == 0 || y[i] == x[i])
+            continue;
+        if (level == 1 ? y[i] > x[i] : !node_covers(clocks, x[i], y[i], level - 1))
             return false;
     }
     return level == 1 || node_covers_except(clocks, x[slot], y[slot], level - 1, except);
@@ -201,6 +221,33 @@ void orr__view_drop(struct orr__clocks *clocks, struct orr__view *view) {
     orr__clock_drop(clocks, &view->clock);
 }
 
+/* Whether everything in the view's clock is known to `other`, as far as sources tell. */
+static bool is_from(const struct orr__clocks *clocks, const struct orr__view *view,
+                    const struct orr__view *other) {
+    return view->clock == 0 ||
+           (view->source.time > 0 && orr__view_knows(clocks, other, view->source));
+}
+
+/* The view's clock takes in that of `other`. */
+static enum orr_status join_clocks(struct orr__clocks *clocks, struct orr__view *view,
+                                   const struct orr__view *other, bool *out_changed) {
+    struct orr__stamp last = {.actor = other->actor, .time = other->time};
+    *out_changed = false;
+    if (is_from(clocks, other, view) ||
+        node_covers(clocks, view->clock, other->clock, clocks->levels))
+        return ORR_OK;
+    *out_changed = true;
+    if (is_from(clocks, view, other) ||
+        node_covers(clocks, other->clock, view->clock, clocks->levels)) {
+        orr__clock_drop(clocks, &view->clock);
+        view->clock = orr__clock_share(clocks, other->clock);
+        view->source = last;
+        return ORR_OK;
+    }
+    view->source = (struct orr__stamp){0};
+    return join_node(clocks, &view->clock, other->clock, clocks->levels);
+}
+
 enum orr_status orr__view_join(struct orr__clocks *clocks, struct orr__view *view,
                                const struct orr__view *other, bool *out_changed) {
     struct orr__stamp last = {.actor = other->actor, .time = other->time};
@@ -208,9 +255,14 @@ enum orr_status orr__view_join(struct orr__clocks *clocks, struct orr__view *vie
     enum orr_status status = ORR_OK;
     /* Who knows the other's last moment knows what it knew then. */
     if (is_news || other->actor == ORR_NO_ACTOR)
-        status = orr__clock_join(clocks, &view->clock, other->clock, &changed);
-    if (status == ORR_OK && is_news)
+        status = join_clocks(clocks, view, other, &changed);
+    if (status == ORR_OK && is_news) {
+        bool is_same = view->source.actor == last.actor && view->source.time == last.time;
+        bool is_all = view->clock == 0;
         status = orr__clock_raise(clocks, &view->clock, last.actor, last.time);
+        if (!is_same)
+            view->source = is_all ? last : (struct orr__stamp){0};
+    }
     view->time += view->actor != ORR_NO_ACTOR && (changed || is_news);
     if (out_changed)
         *out_changed = changed || is_news;
