@@ -174,6 +174,7 @@ static enum orr_status join(struct orr__order_model *model, uint32_t stream,
                             const struct orr__view *view) {
     bool changed;
     enum orr_status status = orr__view_join(&model->clocks, &model->views[stream], view, &changed);
+    model->effects += changed;
     if (changed)
         touch(model, stream);
     return status;
@@ -219,6 +220,7 @@ enum orr_status orr__order_model_end(struct orr__order_model *model, uint32_t st
     if (!s->is_legacy)
         return ORR_OK;
     struct orr__order_device *device = &model->devices[s->device];
+    model->effects += device->published.time != model->views[stream].time;
     orr__view_drop(&model->clocks, &device->published);
     device->published = orr__view_save(&model->clocks, &model->views[stream]);
     device->publications++;
@@ -285,7 +287,11 @@ enum orr_status orr__order_model_wait(struct orr__order_model *model, uint32_t s
 
 static enum orr_status host_join(struct orr__order_model *model, uint32_t host,
                                  const struct orr__view *view) {
-    return orr__view_join(&model->clocks, &model->views[orr__order_host(model, host)], view, NULL);
+    bool changed;
+    enum orr_status status =
+        orr__view_join(&model->clocks, &model->views[orr__order_host(model, host)], view, &changed);
+    model->effects += changed;
+    return status;
 }
 
 enum orr_status orr__order_model_sync_event(struct orr__order_model *model, uint32_t host,

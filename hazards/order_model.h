@@ -57,7 +57,8 @@ struct orr__order_model {
     struct orr__view *events; /* contents; time 0 and clock 0: see has_content */
     bool *has_content;
     struct orr__view *flags;
-    uint64_t serial; /* of changes */
+    uint64_t serial;  /* of changes */
+    uint64_t effects; /* how often somebody learnt something from a call */
     /* Clocks saved for pairs of communicator and host: a hash table, key 0 = free. */
     struct orr__order_pair *pairs;
     size_t pair_slots, pair_count;

@@ -1,0 +1,23 @@
+/* The run behind the happens-before checks: hazards/order_run.c, called by program_order.c and
+ * redundant.c.
+ *
+ * Threads: any. */
+#ifndef ORR_HAZARDS_ORDER_INTERNAL_H
+#define ORR_HAZARDS_ORDER_INTERNAL_H
+
+#include "hazards/order.h"
+
+struct orr__order_request {
+    orr_order_found found;
+    void *context;
+    /* If not NULL, an array of op_count falses. Those operations are set without which somebody
+     * would know less at some moment, or a name would be malformed. What work does is not looked
+     * at: it is about operations that only order. */
+    bool *effective;
+};
+
+enum orr_status orr__order_run(const struct orr_stream_program *program,
+                               const struct orr__order_request *request,
+                               struct orr_order_malformed *out_malformed) ORR_MUST_CHECK;
+
+#endif
