@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Stream programs with known verdicts: `orrery check --json` gives exactly those.
+
+    tests/test_programs.py
+
+tests/data/programs.jsonl holds ours, a positive and a negative program for every rule, with the
+fields id, rule, verdict, first_conflict_ops and program. ../shared/cases/stream-programs.jsonl is
+read too where it is there. The examples of docs/stream_programs.md are programs like these. ORRERY
+names the command. Prints TAP. Needs nothing but Python's standard library.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ORRERY = os.environ.get("ORRERY", str(ROOT / "build/release/orrery"))
+SHARED = ROOT.parent / "shared/cases/stream-programs.jsonl"
+UNSAFE = {"race", "use-after-free", "use-before-alloc", "mismatch", "hang", "error"}
+
+
+def exit_code(verdicts):
+    if "invalid" in verdicts:
+        return 3
+    if UNSAFE & set(verdicts):
+        return 1
+    return 4 if "unknown" in verdicts else 0
+
+
+def problems(lines):
+    """What is wrong with the answers to these lines: texts."""
+    run = subprocess.run([ORRERY, "check", "-", "--json"], input="\n".join(lines),
+                         capture_output=True, text=True, check=False)
+    answers = [json.loads(line) for line in run.stdout.splitlines()]
+    cases = [json.loads(line) for line in lines]
+    if len(answers) != len(cases):
+        yield "%d answers to %d lines: %s" % (len(answers), len(cases), run.stderr.strip())
+        return
+    for case, answer in zip(cases, answers):
+        for key in ("id", "verdict", "first_conflict_ops"):
+            if answer[key] != case.get(key):
+                yield "%s: %s is %s; %s was expected (%s)" % (
+                    case["id"], key, json.dumps(answer[key]), json.dumps(case.get(key)),
+                    answer["message"])
+        if answer["verdict"] in UNSAFE and not (answer["message"] and answer["fix"]):
+            yield "%s: unsafe, but without a message or a fix" % case["id"]
+        if answer["verdict"] not in UNSAFE | {"invalid", "unknown"} and answer["message"]:
+            yield "%s: safe, but with a message" % case["id"]
+    expected = exit_code([case["verdict"] for case in cases])
+    if run.returncode != expected:
+        yield "exit code %d; %d was expected" % (run.returncode, expected)
+
+
+def rules(lines):
+    """Every rule that a file is about has a safe and an unsafe program: those that have not."""
+    seen = {}
+    for case in map(json.loads, lines):
+        kind = case["verdict"] if case["verdict"] == "invalid" else case["verdict"] in UNSAFE
+        seen.setdefault(case["rule"], set()).add(kind)
+    return [rule for rule, kinds in seen.items() if kinds == {True} or kinds == {False}]
+
+
+def examples(text):
+    """The lines of the page's blocks of JSON that are programs with a verdict."""
+    for block in re.findall(r"^```json\n(.*?)^```", text, re.M | re.S):
+        case = json.loads(block)
+        if "program" in case:
+            yield json.dumps(case)
+
+
+def read(path):
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def report(number, name, wrong):
+    print("%s %d - %s" % ("not ok" if wrong else "ok", number, name))
+    for text in wrong[:20]:
+        print("# " + text)
+    return bool(wrong)
+
+
+def main():
+    ours = read(ROOT / "tests/data/programs.jsonl")
+    page = list(examples((ROOT / "docs/stream_programs.md").read_text(encoding="utf-8")))
+    print("1..4")
+    failed = report(1, "%d programs of ours have their verdicts" % len(ours), list(problems(ours)))
+    failed |= report(2, "every rule has a program on either side",
+                     ["only one side: " + rule for rule in rules(ours)])
+    failed |= report(3, "%d examples of the page have their verdicts" % len(page),
+                     list(problems(page)) or ([] if page else ["there are none"]))
+    if SHARED.exists():
+        shared = read(SHARED)
+        failed |= report(4, "%d programs of %s have their verdicts" % (len(shared), SHARED.name),
+                         list(problems(shared)))
+    else:
+        print("ok 4 - shared programs # SKIP there is no %s" % SHARED)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
