@@ -153,7 +153,9 @@ static int32_t floor_of(const struct orr_monitor *monitor, uint32_t actor) {
 }
 
 static void drop_versions(struct orr_monitor *monitor, struct orr__actor *stream, size_t count) {
-    if (count > 0 && count < stream->version_count)
+    if (count == 0)
+        return;
+    if (count < stream->version_count)
         stream->blurred = stream->versions[count].first - 1;
     for (size_t i = 0; i < count; i++)
         orr__shared_clock_drop(&monitor->clocks, &stream->versions[i].clock);
