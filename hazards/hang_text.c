@@ -4,6 +4,7 @@
 
 enum {
     OP_BYTES_MAX = 96, /* of an operation's short form in a message */
+    CALLS_MAX = 8,     /* of a rank in a message */
     LINES_MAX = 24     /* of blocked hosts and streams in a message */
 };
 
@@ -23,14 +24,18 @@ void orr__hang_say_op(struct orr__builder *out, const struct orr_stream_program 
         orr__build_format(out, " at %s", name(program, ORR_NAME_WORD, program->ops[op].site));
 }
 
-void orr__hang_say_rank(struct orr__builder *out, const struct orr_stream_program *program,
-                        uint32_t rank) {
-    const char *text = name(program, ORR_NAME_RANK, rank);
+/* JSON without a string's quotes. */
+static void say_bare(struct orr__builder *out, const char *text) {
     size_t length = strlen(text);
     if (length >= 2 && text[0] == '"')
         orr__build_bytes(out, text + 1, length - 2);
     else
         orr__build_bytes(out, text, length);
+}
+
+void orr__hang_say_rank(struct orr__builder *out, const struct orr_stream_program *program,
+                        uint32_t rank) {
+    say_bare(out, name(program, ORR_NAME_RANK, rank));
 }
 
 static void say_who(struct orr__builder *out, const struct orr_stream_program *program,
@@ -149,7 +154,7 @@ static void say_blocked(struct orr__builder *out, const struct orr_stream_progra
     orr__hang_say_op(out, program, blocked->op);
     switch ((enum orr_hang_reason)blocked->reason) {
     case ORR_HANG_FOR_STREAM:
-        orr__build_text(out, " and waits for ");
+        orr__build_text(out, blocked->is_stream ? " waits for " : " and waits for ");
         say_stuck_in(out, program, blocked);
         break;
     case ORR_HANG_FOR_ROOM:
@@ -158,7 +163,7 @@ static void say_blocked(struct orr__builder *out, const struct orr_stream_progra
         say_stuck_in(out, program, blocked);
         break;
     case ORR_HANG_FOR_LOCK:
-        orr__build_text(out, " and ");
+        orr__build_text(out, blocked->is_stream ? " " : " and ");
         say_lock(out, program, blocked);
         break;
     case ORR_HANG_FOR_FLAG:
@@ -213,7 +218,9 @@ static uint32_t find_circle(const struct orr_hang_result *result) {
 static void say_circle(struct orr__builder *out, const struct orr_stream_program *program,
                        const struct orr_hang_result *result, uint32_t from) {
     uint32_t at = from, said = 0;
-    orr__build_text(out, "they wait for each other: ");
+    orr__build_format(out, "%s: ",
+                      next_blocked(result, from) == from ? "it waits for itself"
+                                                         : "they wait for each other");
     do {
         say_who(out, program, result->blocked[at].is_stream, result->blocked[at].who);
         orr__build_text(out, " -> ");
@@ -253,9 +260,38 @@ static void say_call(struct orr__builder *out, const struct orr_stream_program *
     const char *count = name(program, ORR_NAME_WORD, call->count);
     orr__build_text(out, "rank ");
     orr__hang_say_rank(out, program, rank);
-    orr__build_format(out, " %s, count %s (", *kind ? kind : "no kind", *count ? count : "1");
+    orr__build_text(out, " ");
+    say_bare(out, *kind ? kind : "(no kind)");
+    orr__build_text(out, ", count ");
+    say_bare(out, *count ? count : "1");
+    orr__build_text(out, " (");
     orr__hang_say_op(out, program, op);
     orr__build_text(out, ")");
+}
+
+/* The first calls of a rank in a communicator, in the order of the list. */
+static void say_sequence(struct orr__builder *out, const struct orr_stream_program *program,
+                         uint32_t comm, uint32_t rank) {
+    uint32_t said = 0;
+    orr__build_text(out, "\nrank ");
+    orr__hang_say_rank(out, program, rank);
+    orr__build_text(out, ":");
+    for (uint32_t i = 0; i < program->op_count; i++) {
+        const struct orr_stream_op *op = &program->ops[i];
+        if (op->kind != ORR_OP_COLL || op->object != comm || op->rank != rank)
+            continue;
+        if (said++ == CALLS_MAX) {
+            orr__build_text(out, ", ...");
+            return;
+        }
+        orr__build_text(out, said > 1 ? ", " : " ");
+        const char *kind = name(program, ORR_NAME_WORD, op->word);
+        say_bare(out, *kind ? kind : "(no kind)");
+        if (op->count != ORR_NONE) {
+            orr__build_text(out, " n=");
+            say_bare(out, name(program, ORR_NAME_WORD, op->count));
+        }
+    }
 }
 
 static void say_mismatch(struct orr__builder *out, const struct orr_stream_program *program,
@@ -266,6 +302,8 @@ static void say_mismatch(struct orr__builder *out, const struct orr_stream_progr
     say_call(out, program, found->op_a, found->rank_a);
     orr__build_text(out, "; ");
     say_call(out, program, found->op_b, found->rank_b);
+    say_sequence(out, program, program->ops[found->op_a].object, found->rank_a);
+    say_sequence(out, program, program->ops[found->op_b].object, found->rank_b);
 }
 
 void orr__hang_message(struct orr__builder *out, const struct orr_stream_program *program,

@@ -1,6 +1,6 @@
 #include "hazards/hangs.h"
 
-#include "hazards/hang_text.h"
+#include "hazards/hang_fix.h"
 
 static enum orr_status say(const struct orr_stream_program *program,
                            const struct orr_hang_result *result,
@@ -10,6 +10,13 @@ static enum orr_status say(const struct orr_stream_program *program,
     enum orr_status status = text.failed ? ORR_NO_MEMORY : ORR_OK;
     if (status == ORR_OK && text.length > 0)
         status = orr_check_verdict_message(verdict, "%s", text.data);
+    orr__builder_restart(&text);
+    if (status == ORR_OK && orr_check_verdict_is_unsafe(result->kind))
+        status = orr__hang_fix(&text, program, result);
+    if (text.failed)
+        status = ORR_NO_MEMORY;
+    if (status == ORR_OK && text.length > 0)
+        status = orr_check_verdict_fix(verdict, "%s", text.data);
     orr__builder_clear(&text);
     return status;
 }
@@ -22,8 +29,6 @@ enum orr_status orr_check_hangs(const struct orr_stream_program *program, uint64
         out_verdict->kind = result.kind;
         status = say(program, &result, out_verdict);
     }
-    if (status == ORR_OK && orr_check_verdict_is_unsafe(result.kind))
-        status = orr_check_verdict_fix(out_verdict, "one order on all ranks");
     orr_hang_result_clear(&result);
     return status;
 }
