@@ -122,15 +122,6 @@ static void end_group(struct building *in, uint32_t index, struct orr__hang_call
     call->entry_count = model->entry_count - first;
 }
 
-static bool body_waits(const struct orr__hang_model *model, const struct orr_stream_op *op) {
-    for (uint32_t i = 0; i < op->step_count; i++) {
-        struct orr_stream_step step = model->program->steps[op->step_first + i];
-        if (step.kind == ORR_OP_SYNC_STREAM || !model->lock_is_harmless[step.object])
-            return true;
-    }
-    return false;
-}
-
 /* False: a call without effect on anybody. */
 static bool fill_call(struct building *in, uint32_t index, struct orr__hang_call *call) {
     struct orr__hang_model *model = in->model;
@@ -141,12 +132,12 @@ static bool fill_call(struct building *in, uint32_t index, struct orr__hang_call
     case ORR_OP_GROUP_START:
         if (in->depth++ == 0)
             in->group_member = model->member_count;
-        return false;
+        return model->is_exact;
     case ORR_OP_GROUP_END:
         assert(in->depth > 0);
         if (--in->depth == 0)
             end_group(in, index, call);
-        return call->entry_count > 0;
+        return model->is_exact || call->entry_count > 0;
     case ORR_OP_COLL:
     case ORR_OP_SEND:
     case ORR_OP_RECV:
@@ -163,9 +154,12 @@ static bool fill_call(struct building *in, uint32_t index, struct orr__hang_call
     case ORR_OP_MEMSET: add_entry(model, index, op->stream, ORR__HANG_WORK); break;
     case ORR_OP_HOSTFN:
         add_entry(model, index, op->stream,
-                  body_waits(model, op) ? ORR__HANG_BODY : ORR__HANG_WORK);
+                  orr__hang_body_waits(model, op) ? ORR__HANG_BODY : ORR__HANG_WORK);
         break;
-    case ORR_OP_WAIT: add_entry(model, index, op->stream, ORR__HANG_WAIT); break;
+    case ORR_OP_WAIT:
+        if (!op->ignored)
+            add_entry(model, index, op->stream, ORR__HANG_WAIT);
+        break;
     default: break;
     }
     call->entry_count = model->entry_count - call->entry_first;

@@ -38,6 +38,15 @@ bool orr__hang_sync_device(const struct orr__hang_model *model, const struct orr
     return true;
 }
 
+bool orr__hang_body_waits(const struct orr__hang_model *model, const struct orr_stream_op *op) {
+    for (uint32_t i = 0; i < op->step_count; i++) {
+        struct orr_stream_step step = model->program->steps[op->step_first + i];
+        if (step.kind == ORR_OP_SYNC_STREAM || !model->lock_is_harmless[step.object])
+            return true;
+    }
+    return false;
+}
+
 static void list_devices(struct orr__hang_model *model) {
     const struct orr_stream_program *program = model->program;
     for (uint32_t i = 0; i < model->stream_count; i++)
@@ -342,7 +351,8 @@ static enum orr_status build(struct orr__hang_model *model) {
     if (!keep || !model->event_is_fixed)
         return ORR_NO_MEMORY;
     enum orr_status status = make_streams(model);
-    if (status == ORR_OK)
+    memset(keep, true, program->op_count);
+    if (status == ORR_OK && !model->is_exact)
         status = orr__hang_reduce(model, keep);
     if (status == ORR_OK)
         status = orr__hang_build(model, keep);
@@ -361,9 +371,10 @@ static void drop_tables(struct orr__hang_model *model) {
 /* What is left of a model before it is built again with more harmless locks. */
 static void prepare(struct orr__hang_model *model) {
     const struct orr_stream_program *program = model->program;
-    bool *locks = model->lock_is_harmless;
+    bool *locks = model->lock_is_harmless, is_exact = model->is_exact;
     drop_tables(model);
     *model = (struct orr__hang_model){
+        .is_exact = is_exact,
         .program = program,
         .arena = {.memory = program->memory},
         .lock_is_harmless = locks,
@@ -379,9 +390,9 @@ static void prepare(struct orr__hang_model *model) {
 
 enum { ROUNDS_MAX = 16 }; /* harmless locks found later than this are taken for real */
 
-enum orr_status orr__hang_model_create(const struct orr_stream_program *program,
+enum orr_status orr__hang_model_create(const struct orr_stream_program *program, bool is_exact,
                                        struct orr__hang_model *out_model) {
-    *out_model = (struct orr__hang_model){.program = program};
+    *out_model = (struct orr__hang_model){.program = program, .is_exact = is_exact};
     size_t locks = program->names[ORR_NAME_LOCK].count;
     out_model->lock_is_harmless = orr_memory_alloc(program->memory, locks * sizeof(bool));
     if (!out_model->lock_is_harmless)
@@ -391,7 +402,8 @@ enum orr_status orr__hang_model_create(const struct orr_stream_program *program,
     for (int round = 0; status == ORR_OK && again && round < ROUNDS_MAX; round++) {
         prepare(out_model);
         status = build(out_model);
-        if (status == ORR_OK)
+        again = false;
+        if (status == ORR_OK && !is_exact)
             status = orr__hang_free_locks(out_model, &again);
     }
     if (status == ORR_OK && again) {

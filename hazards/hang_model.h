@@ -118,18 +118,23 @@ struct orr__hang_model {
     uint32_t flag_count, call_count, entry_count, member_count, counter_count, instance_count;
     uint32_t rule_count, user_count;
     size_t user_capacity;
+    bool is_exact;        /* every call is there */
     bool has_room;        /* always: streams hold any number of entries */
     bool may_mismatch;    /* two calls of one number could differ */
     bool shares_counters; /* some counter is shared */
 };
 
-/* Makes the tables. The model is to be cleared in any case. The program must be well-formed. */
-enum orr_status orr__hang_model_create(const struct orr_stream_program *program,
+/* Makes the tables, with every call (`is_exact`) or those that matter. The model is to be cleared in
+ * any case. The program must be well-formed. */
+enum orr_status orr__hang_model_create(const struct orr_stream_program *program, bool is_exact,
                                        struct orr__hang_model *out_model) ORR_MUST_CHECK;
 void orr__hang_model_clear(struct orr__hang_model *model);
 
 /* The device with this value, ORR_NONE if no stream is on it. */
 uint32_t orr__hang_device(const struct orr__hang_model *model, uint32_t value);
+
+/* Has the body of a host function steps that may wait? (Harmless locks are not waited for.) */
+bool orr__hang_body_waits(const struct orr__hang_model *model, const struct orr_stream_op *op);
 
 /* The devices that a sync_device or implicit_sync names: `index` counts from 0; false: no more.
  * *out_device is ORR_NONE for one without streams. */

@@ -14,15 +14,6 @@ struct harm {
     uint32_t *first_record, *first_wait, *next;
 };
 
-static bool body_waits(const struct orr__hang_model *model, const struct orr_stream_op *op) {
-    for (uint32_t i = 0; i < op->step_count; i++) {
-        struct orr_stream_step step = model->program->steps[op->step_first + i];
-        if (step.kind == ORR_OP_SYNC_STREAM || !model->lock_is_harmless[step.object])
-            return true;
-    }
-    return false;
-}
-
 static void harm_stream(struct harm *harm, uint32_t stream) {
     if (harm->stream[stream])
         return;
@@ -48,7 +39,7 @@ static void look_at_ops(struct harm *harm) {
         case ORR_OP_SEND:
         case ORR_OP_RECV: harm_stream(harm, op->stream); break;
         case ORR_OP_HOSTFN:
-            if (body_waits(harm->model, op))
+            if (orr__hang_body_waits(harm->model, op))
                 harm_stream(harm, op->stream);
             break;
         case ORR_OP_RECORD:
@@ -117,7 +108,7 @@ static bool keep_work(const struct harm *harm, const struct orr_stream_op *op) {
     if (!harm->stream[op->stream])
         return false;
     return !model->has_room || model->streams[op->stream].rule_count > 0 ||
-           (op->kind == ORR_OP_HOSTFN && body_waits(model, op));
+           (op->kind == ORR_OP_HOSTFN && orr__hang_body_waits(model, op));
 }
 
 static bool keep_device_sync(const struct harm *harm, const struct orr_stream_op *op) {
@@ -153,8 +144,8 @@ static bool keep_op(const struct harm *harm, const struct orr_stream_op *op, con
     case ORR_OP_SYNC_STREAM: return harm->stream[op->stream];
     case ORR_OP_SYNC_DEVICE:
     case ORR_OP_IMPLICIT_SYNC: return keep_device_sync(harm, op);
-    case ORR_OP_LOCK:
-    case ORR_OP_UNLOCK: return !harm->model->lock_is_harmless[op->object];
+    case ORR_OP_LOCK: return !harm->model->lock_is_harmless[op->object];
+    case ORR_OP_UNLOCK: return true; /* so that a witness gives back what it has taken */
     default: return false;
     }
 }

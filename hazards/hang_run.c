@@ -232,8 +232,8 @@ static enum orr__hang_look look_host(struct orr__hang_run *run, uint32_t host) {
     const struct orr_stream_op *op = &run->model->program->ops[call->op];
     switch (op->kind) {
     case ORR_OP_WAIT:
-        return get(run, run->event + op->object) == ORR_NONE ? ORR__HANG_READY
-                                                             : look_room(run, call);
+        return op->ignored || get(run, run->event + op->object) == ORR_NONE ? ORR__HANG_READY
+                                                                            : look_room(run, call);
     case ORR_OP_SYNC_STREAM: return look_cover(run, op->stream);
     case ORR_OP_SYNC_EVENT: return look_list(run, get(run, run->event + op->object));
     case ORR_OP_SYNC_DEVICE:
@@ -451,6 +451,7 @@ static void start(struct orr__hang_run *run, uint32_t stream, const struct orr__
 static void finish(struct orr__hang_run *run, uint32_t stream,
                    const struct orr__hang_entry *entry) {
     uint32_t head = get(run, run->head + stream), next = get(run, run->next + head);
+    put_down(run, ORR_HANG_FINISH, stream, entry->op, 0);
     set(run, run->progress + stream, 0);
     set(run, run->status + head, ORR__HANG_FINISHED);
     set(run, run->head + stream, next);

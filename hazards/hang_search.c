@@ -1,9 +1,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hazards/hang_explain.h"
 #include "hazards/hang_rivals.h"
 #include "hazards/hang_seen.h"
+#include "hazards/hang_witness.h"
 
 /* A state in which something competes, and which of it is tried. */
 struct frame {
@@ -267,11 +267,9 @@ static bool is_stuck(const struct orr__hang_run *run) {
 }
 
 static enum orr_status keep_finding(struct search *in, enum orr_check_verdict_kind kind) {
-    struct orr_hang_result *result = in->result;
-    orr_hang_result_clear(result);
-    result->kind = kind;
-    result->memory = in->memory;
-    return orr__hang_explain(&in->run, result);
+    orr_hang_result_clear(in->result);
+    in->result->kind = kind;
+    return orr__hang_witness(&in->run, in->result);
 }
 
 /* After settle: what to do with this state. *out_done: the answer is in the result. */
@@ -346,7 +344,7 @@ enum orr_status orr_hangs_find(const struct orr_stream_program *program, uint64_
                         .memory = program->memory,
                         .result = out_result,
                         .states_max = states_max > 0 ? states_max : ORR_CHECK_STATES_DEFAULT};
-    enum orr_status status = orr__hang_model_create(program, &model);
+    enum orr_status status = orr__hang_model_create(program, false, &model);
     if (status == ORR_OK)
         status = search_create(&in);
     for (bool done = false; status == ORR_OK && !done;) {

@@ -22,12 +22,12 @@
 
 #include "hazards/check.h"
 
-/* A step of a schedule. Whatever else is possible happens by itself, as soon as it can: work and
- * waits finish, and communication whose partners have all started. */
+/* A step of a schedule. */
 enum orr_hang_step_kind {
-    ORR_HANG_CALL,  /* a host makes its next call, and before it those that cannot wait */
+    ORR_HANG_CALL,  /* a host makes its next call */
     ORR_HANG_START, /* the communication at the head of a stream starts */
-    ORR_HANG_BODY   /* the host function at the head of a stream makes its next step */
+    ORR_HANG_BODY,  /* the host function at the head of a stream makes its next step */
+    ORR_HANG_FINISH /* what is at the head of a stream finishes */
 };
 
 struct orr_hang_step {
@@ -73,7 +73,8 @@ struct orr_hang_result {
     enum orr_check_verdict_kind kind; /* NO_HANG, HANG, MISMATCH, UNKNOWN */
     uint64_t states;                  /* in which something competed */
     bool found_hang;                  /* of UNKNOWN: there is one; a mismatch was not ruled out */
-    /* Of HANG and MISMATCH: a schedule that leads there, and what is blocked then. */
+    /* Of HANG and MISMATCH: a schedule that leads there, step by step from the beginning, and what
+     * is blocked then. */
     struct orr_hang_step *steps;
     struct orr_hang_blocked *blocked; /* hosts, then streams */
     uint32_t step_count, blocked_count;
