@@ -124,8 +124,8 @@ struct orr__hang_model {
     bool shares_counters; /* some counter is shared */
 };
 
-/* Makes the tables, with every call (`is_exact`) or those that matter. The model is to be cleared in
- * any case. The program must be well-formed. */
+/* Makes the tables, with every call (`is_exact`) or those that matter. The model is to be cleared
+ * in any case. The program must be well-formed. */
 enum orr_status orr__hang_model_create(const struct orr_stream_program *program, bool is_exact,
                                        struct orr__hang_model *out_model) ORR_MUST_CHECK;
 void orr__hang_model_clear(struct orr__hang_model *model);

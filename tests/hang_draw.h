@@ -4,7 +4,8 @@
 
 #include "hazards/stream_program.h"
 
-/* The program of a seed; small enough for tests/hang_naive.h. Fails the test if it can't be made. */
+/* The program of a seed; small enough for tests/hang_naive.h. Fails the test if it can't be
+ * made. */
 struct orr_stream_program *hang_draw(const struct orr_memory *memory, uint64_t seed);
 
 #endif
