@@ -67,8 +67,14 @@ static const struct {
     {"unlock", ORR_OP_UNLOCK, "l"},
 };
 
+/* Ranks are JSON values: here always strings. */
 static uint32_t name(struct text_parser *parser, enum orr_name_space space, const char *text) {
     uint32_t id;
+    char quoted[64];
+    if (space == ORR_NAME_RANK) {
+        snprintf(quoted, sizeof quoted, "\"%s\"", text);
+        text = quoted;
+    }
     assert_int_equal(orr_stream_program_name(parser->program, space, text, &id), ORR_OK);
     return id;
 }
