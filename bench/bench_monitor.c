@@ -6,9 +6,9 @@
  *     joined    the same, and now and then every stream waits for every other one of its device
  *     train_N   steps of training a small decoder on N devices, through the tensor layer and Lua
  *
- * Lines NAME_plain and NAME_checked are ns of CPU time: of a command for the first two, of the whole
- * for training. NAME_ratio is the ratio of the medians. "bytes" is what the monitor holds for clocks
- * and histories when the run ends, and _10x the same of a run ten times as long.
+ * Lines NAME_plain and NAME_checked are ns of CPU time: of a command for the first two, of the
+ * whole for training. NAME_ratio is the ratio of the medians. "bytes" is what the monitor holds for
+ * clocks and histories when the run ends, and _10x the same of a run ten times as long.
  */
 #include <stdio.h>
 #include <stdlib.h>

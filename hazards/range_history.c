@@ -141,6 +141,8 @@ static bool split(struct orr__range_history *history, struct orr__touch_pool *po
 /* Drops spans that are empty, and joins neighbours that are alike, from `first` to before `end`. */
 static void tidy_spans(struct orr__range_history *history, struct orr__touch_pool *pool,
                        size_t first, size_t end) {
+    if (first == end)
+        return;
     size_t kept = first;
     for (size_t i = first; i < end; i++) {
         struct orr__span *span = &history->spans[i];
