@@ -10,7 +10,7 @@
 
 #include "tests/support.h"
 
-enum { NAMES_MAX = 64, ACCESSES_MAX = 4, RANGE = 8 };
+enum { NAMES_MAX = 64, ACCESSES_MAX = 4 };
 
 enum life {
     LIFE_START,
@@ -94,8 +94,8 @@ static void access(struct maker *maker, bool is_write) {
     struct orr_stream_access made = {
         .buffer = live_name(maker), .hi = ORR_RANGE_WHOLE, .is_write = is_write};
     if (below(maker, 2) == 0) {
-        made.lo = below(maker, RANGE);
-        made.hi = below(maker, RANGE + 1);
+        made.lo = below(maker, maker->options->range);
+        made.hi = below(maker, maker->options->range + 1);
     }
     maker->accesses[maker->access_count++] = made;
 }
@@ -234,7 +234,19 @@ struct program_random program_random_small(uint64_t *state) {
                                    .events = 1 + (uint32_t)random_below(state, 5),
                                    .devices = 1 + (uint32_t)random_below(state, 2),
                                    .sync_percent = 30 + (uint32_t)random_below(state, 50),
+                                   .range = 8,
                                    .malformed_permille = random_below(state, 4) == 0 ? 60 : 0};
+}
+
+struct program_random program_random_wide(uint64_t *state) {
+    return (struct program_random){.ops = 100 + (uint32_t)random_below(state, 500),
+                                   .streams = 10 + (uint32_t)random_below(state, 290),
+                                   .hosts = 1 + (uint32_t)random_below(state, 12),
+                                   .buffers = 2 + (uint32_t)random_below(state, 60),
+                                   .events = 1 + (uint32_t)random_below(state, 50),
+                                   .devices = 1 + (uint32_t)random_below(state, 4),
+                                   .range = 4 + (uint32_t)random_below(state, 100),
+                                   .sync_percent = 75 + (uint32_t)random_below(state, 9)};
 }
 
 struct orr_stream_program *program_random(const struct orr_memory *table,

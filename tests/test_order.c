@@ -33,26 +33,33 @@ static void show(const struct orr_stream_program *program) {
     }
 }
 
-static void random_programs_get_the_verdict_of_the_naive_check(void **state) {
-    (void)state;
+/* The state of the generator for program `index`. */
+static uint64_t nth(uint64_t seed, long index) {
+    uint64_t state = seed * 0x9e3779b97f4a7c15u + (uint64_t)index + 1;
+    return state ? state : 1;
+}
+
+static void assert_same(const struct orr_stream_program *program, struct orr_check_verdict verdict,
+                        struct orr_check_verdict wanted, const char *wanted_by, long index) {
+    if (wanted.kind == verdict.kind && wanted.op_a == verdict.op_a && wanted.op_b == verdict.op_b)
+        return;
+    show(program);
+    fail_msg("program %ld: %s [%d, %d], but %s: %s [%d, %d]", index,
+             orr_check_verdict_text(verdict.kind), (int)verdict.op_a, (int)verdict.op_b, wanted_by,
+             orr_check_verdict_text(wanted.kind), (int)wanted.op_a, (int)wanted.op_b);
+}
+
+static void compare_with_naive(struct program_random (*draw)(uint64_t *state), long count,
+                               long kinds[ORR_CHECK_VERDICT_COUNT]) {
     struct orr_memory memory = orr_memory_system();
     uint64_t seed = random_seed(1);
-    const char *text = getenv("ORR_ORDER_PROGRAMS");
-    long count = text ? atol(text) : 3000, kinds[ORR_CHECK_VERDICT_COUNT] = {0};
     for (long i = 0; i < count; i++) {
-        uint64_t at = seed * 0x9e3779b97f4a7c15u + (uint64_t)i + 1, drawn = at ? at : 1;
-        struct program_random options = program_random_small(&drawn);
+        uint64_t drawn = nth(seed, i);
+        struct program_random options = draw(&drawn);
         struct orr_stream_program *program = program_random(&memory, &options, &drawn);
-        struct orr_check_verdict naive = order_naive(program), verdict;
+        struct orr_check_verdict verdict;
         assert_int_equal(orr_check_order(program, &verdict), ORR_OK);
-        if (naive.kind != verdict.kind || naive.op_a != verdict.op_a ||
-            naive.op_b != verdict.op_b) {
-            show(program);
-            fail_msg("program %ld of seed %llu: %s [%d, %d], the naive check says %s [%d, %d]", i,
-                     (unsigned long long)seed, orr_check_verdict_text(verdict.kind),
-                     (int)verdict.op_a, (int)verdict.op_b, orr_check_verdict_text(naive.kind),
-                     (int)naive.op_a, (int)naive.op_b);
-        }
+        assert_same(program, verdict, order_naive(program), "the naive check says", i);
         kinds[verdict.kind]++;
         orr_check_verdict_clear(&verdict);
         orr_stream_program_destroy(&program);
@@ -61,14 +68,221 @@ static void random_programs_get_the_verdict_of_the_naive_check(void **state) {
         if (kinds[i] > 0)
             print_message("%s: %ld\n", orr_check_verdict_text((enum orr_check_verdict_kind)i),
                           kinds[i]);
+}
+
+/* ORR_ORDER_PROGRAMS: how many instead of `usual`. */
+static long program_count(long usual) {
+    const char *text = getenv("ORR_ORDER_PROGRAMS");
+    return text ? atol(text) : usual;
+}
+
+static void random_programs_get_the_verdict_of_the_naive_check(void **state) {
+    (void)state;
+    long kinds[ORR_CHECK_VERDICT_COUNT] = {0};
+    compare_with_naive(program_random_small, program_count(3000), kinds);
     assert_true(kinds[ORR_CHECK_NO_RACE] > 0 && kinds[ORR_CHECK_RACE] > 0 &&
                 kinds[ORR_CHECK_USE_AFTER_FREE] > 0 && kinds[ORR_CHECK_USE_BEFORE_ALLOC] > 0 &&
                 kinds[ORR_CHECK_INVALID] > 0);
 }
 
+static void programs_of_hundreds_of_streams_do_too(void **state) {
+    (void)state;
+    long kinds[ORR_CHECK_VERDICT_COUNT] = {0};
+    compare_with_naive(program_random_wide, program_count(300 * 10) / 10, kinds);
+    assert_true(kinds[ORR_CHECK_RACE] > 0);
+}
+
+/* --- properties --- */
+
+/* The same program with streams, buffers, events and hosts declared in reverse order, and with
+ * operations without effect put in. `places`: where each operation went. */
+static struct orr_stream_program *disguise(const struct orr_stream_program *program,
+                                           uint32_t *places, uint64_t *state) {
+    static const enum orr_name_space spaces[] = {ORR_NAME_BUFFER, ORR_NAME_EVENT, ORR_NAME_HOST};
+    struct orr_stream_program *made;
+    uint32_t id;
+    char text[32];
+    assert_int_equal(orr_stream_program_create(program->memory, &made), ORR_OK);
+    made->is_staged = program->is_staged;
+    made->nccl_serial = program->nccl_serial;
+    uint32_t streams = program->names[ORR_NAME_STREAM].count;
+    for (uint32_t i = streams; i-- > 0;) {
+        snprintf(text, sizeof text, "renamed%u", i);
+        assert_int_equal(orr_stream_program_stream(made, text, program->streams[i].device,
+                                                   program->streams[i].sync, &id),
+                         ORR_OK);
+    }
+    for (int space = 0; space < 3; space++) {
+        for (uint32_t i = program->names[spaces[space]].count; i-- > 0;) {
+            snprintf(text, sizeof text, "renamed%u", i);
+            assert_int_equal(orr_stream_program_name(made, spaces[space], text, &id), ORR_OK);
+            if (spaces[space] == ORR_NAME_BUFFER)
+                made->buffers[id] = program->buffers[i];
+        }
+    }
+    for (uint32_t i = 0; i < 8; i++) { /* communicators and flags stay */
+        snprintf(text, sizeof text, "%u", i);
+        assert_int_equal(orr_stream_program_name(made, ORR_NAME_COMM, text, &id), ORR_OK);
+        assert_int_equal(orr_stream_program_name(made, ORR_NAME_FLAG, text, &id), ORR_OK);
+    }
+    for (uint32_t i = 0; i < program->op_count; i++) {
+        struct orr_stream_op op = program->ops[i];
+        struct orr_stream_access accesses[8];
+        while (random_below(state, 4) == 0) {
+            static const uint8_t idle[] = {ORR_OP_VIEW, ORR_OP_GROUP_START, ORR_OP_STREAM_CREATE};
+            struct orr_stream_op extra =
+                orr_stream_op((enum orr_stream_op_kind)idle[made->op_count % 3]);
+            extra.stream = extra.object = 0;
+            assert_int_equal(orr_stream_program_add(made, &extra, NULL, 0), ORR_OK);
+        }
+        places[i] = made->op_count;
+        /* Host 0 is "h" in every program; the renamed ones follow, last first. */
+        op.host = program->names[ORR_NAME_HOST].count - op.host;
+        op.stream = streams - 1 - op.stream;
+        bool is_event = op.kind == ORR_OP_RECORD || op.kind == ORR_OP_WAIT ||
+                        op.kind == ORR_OP_SYNC_EVENT || op.kind == ORR_OP_QUERY_OK ||
+                        op.kind == ORR_OP_EVENT_CREATE || op.kind == ORR_OP_EVENT_DESTROY;
+        bool is_buffer =
+            op.kind == ORR_OP_VIEW || (op.kind >= ORR_OP_ALLOC && op.kind <= ORR_OP_ALIAS);
+        uint32_t buffers = program->names[ORR_NAME_BUFFER].count;
+        if (is_event)
+            op.object = program->names[ORR_NAME_EVENT].count - 1 - op.object;
+        if (is_buffer)
+            op.object = buffers - 1 - op.object;
+        if (is_buffer && op.other != ORR_NONE)
+            op.other = buffers - 1 - op.other;
+        for (uint32_t j = 0; j < op.access_count; j++) {
+            accesses[j] = program->accesses[op.access_first + j];
+            accesses[j].buffer = buffers - 1 - accesses[j].buffer;
+        }
+        assert_int_equal(orr_stream_program_add(made, &op, accesses, op.access_count), ORR_OK);
+    }
+    return made;
+}
+
+static void names_and_idle_operations_do_not_matter(void **state) {
+    (void)state;
+    struct orr_memory memory = orr_memory_system();
+    uint64_t seed = random_seed(2);
+    for (long i = 0; i < program_count(1500); i++) {
+        uint32_t places[64];
+        uint64_t drawn = nth(seed, i);
+        struct program_random options = program_random_small(&drawn);
+        struct orr_stream_program *program = program_random(&memory, &options, &drawn);
+        struct orr_stream_program *other = disguise(program, places, &drawn);
+        struct orr_check_verdict verdict, disguised;
+        assert_int_equal(orr_check_order(program, &verdict), ORR_OK);
+        assert_int_equal(orr_check_order(other, &disguised), ORR_OK);
+        struct orr_check_verdict wanted = verdict;
+        if (verdict.op_b != ORR_NONE) {
+            wanted.op_a = places[verdict.op_a];
+            wanted.op_b = places[verdict.op_b];
+        }
+        assert_same(program, disguised, wanted, "under other names", i);
+        orr_check_verdict_clear(&verdict);
+        orr_check_verdict_clear(&disguised);
+        orr_stream_program_destroy(&program);
+        orr_stream_program_destroy(&other);
+    }
+}
+
+/* --- all findings --- */
+
+struct collected {
+    struct orr_order_finding items[64];
+    uint32_t count;
+};
+
+static bool collect(void *context, const struct orr_order_finding *finding) {
+    struct collected *all = context;
+    assert_true(all->count < 64);
+    all->items[all->count++] = *finding;
+    return true;
+}
+
+static void findings_go_on_after_the_first_without_repeats(void **state) {
+    (void)state;
+    struct orr_memory memory = orr_memory_system();
+    struct orr_stream_program *program = program_text(
+        &memory, "k s w:A w:B; k t r:A r:B; k t r:A; rec e s; wait u e; k u w:A; k v w:C; await f");
+    struct orr_order_malformed malformed;
+    struct collected all = {0};
+    assert_int_equal(orr_check_order_all(program, collect, &all, &malformed), ORR_OK);
+    static const uint32_t pairs[][2] = {{0, 1}, {0, 2}, {1, 5}};
+    assert_int_equal(all.count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(all.items[i].op_a, pairs[i][0]);
+        assert_int_equal(all.items[i].op_b, pairs[i][1]);
+    }
+    assert_int_equal(malformed.op, 7);
+    orr_stream_program_destroy(&program);
+}
+
+static bool keep_pairs(void *context, const struct orr_order_finding *finding) {
+    uint8_t *found = context;
+    found[finding->op_b] = 1;
+    return true;
+}
+
+/* An operation has a finding among all findings iff it has one when everything before it that has
+ * one is forgiven: the operations after a finding are still judged exactly. */
+static void later_findings_are_those_of_the_naive_check_too(void **state) {
+    (void)state;
+    struct orr_memory memory = orr_memory_system();
+    uint64_t seed = random_seed(3);
+    for (long i = 0; i < program_count(1500); i++) {
+        uint64_t drawn = nth(seed, i);
+        struct program_random options = program_random_small(&drawn);
+        options.malformed_permille = 0;
+        struct orr_stream_program *program = program_random(&memory, &options, &drawn);
+        uint8_t found[64] = {0}, wanted[64] = {0};
+        assert_int_equal(orr_check_order_all(program, keep_pairs, found, NULL), ORR_OK);
+        order_naive_all(program, wanted);
+        for (uint32_t op = 0; op < program->op_count; op++)
+            if (found[op] != wanted[op]) {
+                show(program);
+                fail_msg("program %ld, op %u: %d, the naive check says %d", i, op, found[op],
+                         wanted[op]);
+            }
+        orr_stream_program_destroy(&program);
+    }
+}
+
+/* --- memory --- */
+
+static void check_everything(struct memory_counting *memory, void *context) {
+    struct orr_stream_program *program;
+    struct orr_check_verdict verdict;
+    if (orr_stream_program_copy(context, &program) != ORR_OK)
+        return;
+    program->memory = &memory->table;
+    if (orr_check_order(program, &verdict) == ORR_OK)
+        assert_int_equal(verdict.kind, ORR_CHECK_USE_AFTER_FREE);
+    orr_check_verdict_clear(&verdict);
+    program->memory = ((struct orr_stream_program *)context)->memory;
+    orr_stream_program_destroy(&program);
+}
+
+static void missing_memory_leaves_nothing_behind(void **state) {
+    (void)state;
+    struct orr_memory memory = orr_memory_system();
+    struct orr_stream_program *program = program_text(
+        &memory,
+        "option serial; stream L legacy; stream b bl; k L w:B[0:4]; k b r:B[2:6]; coll c x s r:C;"
+        "coll c x t r:C; rec e s; wait t e; esync e; dsync 0; notify f; await f; alloc A s; k t r:A;"
+        "rs A u; free A; alloc D s reuse=A; malloca M s; k s w:M; freea M s; hr Z; k s w:D");
+    fail_each_request(check_everything, program);
+    orr_stream_program_destroy(&program);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_programs_get_the_verdict_of_the_naive_check),
+        cmocka_unit_test(programs_of_hundreds_of_streams_do_too),
+        cmocka_unit_test(names_and_idle_operations_do_not_matter),
+        cmocka_unit_test(findings_go_on_after_the_first_without_repeats),
+        cmocka_unit_test(later_findings_are_those_of_the_naive_check_too),
+        cmocka_unit_test(missing_memory_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
