@@ -14,6 +14,8 @@ static const struct verb {
     {"analyze", orr_cli_analyze, "explain a trace: where the time went, and why"},
     {"export", orr_cli_export, "write a trace as a timeline for ui.perfetto.dev"},
     {"check", orr_cli_check, "judge stream programs: races, lifetimes, hangs, capture rules"},
+    {"explore", orr_cli_explore, "run stream programs under many schedules: what can go wrong"},
+    {"replay", orr_cli_replay, "run a schedule that explore saved once more"},
     {"devices", orr_cli_devices,
      "list the machines that can be simulated, or one with its sources"},
     {"test", orr_cli_test, "run scenarios and judge their expectations"},
@@ -75,7 +77,7 @@ static enum orr_exit unknown_verb(const struct orr_cli *cli, const char *word) {
         return orr_cli_usage(cli, NULL, "unknown verb '%s'; did you mean '%s'?", word, nearest);
     return orr_cli_usage(cli, NULL,
                          "unknown verb '%s'; this version has run, analyze, export, "
-                         "check, devices and test",
+                         "check, explore, replay, devices and test",
                          word);
 }
 
@@ -89,7 +91,8 @@ static enum orr_exit dispatch(const struct orr_cli *cli, int argc, char **argv) 
     }
     if (argc < 2)
         return orr_cli_usage(cli, NULL,
-                             "expected a verb: run, analyze, export, check, devices or test");
+                             "expected a verb: run, analyze, export, check, explore, replay, "
+                             "devices or test");
     for (int i = 0; i < VERB_COUNT; i++)
         if (strcmp(verbs[i].name, word) == 0)
             return verbs[i].run(cli, argc - 1, argv + 1);

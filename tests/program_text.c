@@ -23,7 +23,8 @@ static const struct {
     const char *text;
     enum orr_stream_op_kind kind;
     /* s: stream, e: event, f: flag, l: lock, b: buffer, o: other buffer, c: communicator, w: word,
-     * p: peer, d: device, r: one read, W: one write, x: any of r:NAME and w:NAME, C: TARGET<SOURCE */
+     * p: peer, d: device, r: one read, W: one write, x: any of r:NAME and w:NAME,
+     * C: TARGET<SOURCE */
     const char *fields;
 } forms[] = {
     {"k", ORR_OP_KERNEL, "sx"},

@@ -2,9 +2,9 @@
  *
  * Depth first, each state is left by a persistent set of steps: one step alone if nothing that
  * other actors will ever do can disturb it, else a group of actors that are only disturbed by each
- * other, else all. Of these, steps in the sleep set (tried before, and independent of what has been done
- * since) are left out. So every distinct order is completed once at most; a run that finds all its
- * steps asleep is given up, and counted.
+ * other, else all. Of these, steps in the sleep set (tried before, and independent of what has been
+ * done since) are left out. So every distinct order is completed once at most; a run that finds all
+ * its steps asleep is given up, and counted.
  *
  * A run ends when nothing can go, or when two collectives that differ have met.
  *
