@@ -52,6 +52,16 @@ uint32_t orr_buffer_device(const struct orr_buffer *buffer);
  * through it is not recorded and not checked: for kernels' run functions. */
 void *orr_buffer_pointer(const struct orr_buffer *buffer);
 
+/* A live buffer, and where its bytes are in the backend's memory. */
+struct orr_live_buffer {
+    uint64_t id, bytes, base;
+    uint32_t memory, device; /* ORR_ID_NONE: host memory */
+    uint32_t label, site;    /* names */
+};
+/* Shows every live buffer: of each device the newest first, then those of the host. */
+void orr_buffers_show(const struct orr_runtime *runtime, void *context,
+                      void (*show)(void *context, const struct orr_live_buffer *buffer));
+
 /* Host access to pinned memory at the host's clock, recorded as hostwrite or hostread: nothing
  * orders it but what the host has waited for. `ns` is what it costs the host (-1: 1 ns).
  * ORR_UNSUPPORTED for device memory; a read under timing-only is ORR_INVALID. */

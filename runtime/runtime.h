@@ -134,6 +134,8 @@ const struct orr_device_spec *orr_runtime_spec(const struct orr_runtime *runtime
 bool orr_runtime_timing_only(const struct orr_runtime *runtime);
 uint64_t orr_runtime_seed(const struct orr_runtime *runtime);
 const char *orr_runtime_backend_name(const struct orr_runtime *runtime);
+/* The text of a name in a record, or in what a backend was given; borrowed until destroy. */
+const char *orr_runtime_text(const struct orr_runtime *runtime, uint32_t name);
 /* What it runs on, for whoever opened it; borrowed until destroy. */
 struct orr_backend *orr_runtime_backend(const struct orr_runtime *runtime);
 

@@ -74,6 +74,9 @@ struct orr_stream *orr_device_stream(struct orr_runtime *runtime, uint32_t devic
  * runtime. Its commands can't be recorded (code 900). */
 struct orr_stream *orr_device_legacy_stream(struct orr_runtime *runtime, uint32_t device);
 
+/* The stream of an id; NULL if there is none. */
+const struct orr_stream *orr_runtime_stream(const struct orr_runtime *runtime, uint32_t id);
+
 /* Id as in the trace's table stream, device, name (borrowed until destroy) and runtime. */
 uint32_t orr_stream_id(const struct orr_stream *stream);
 uint32_t orr_stream_device(const struct orr_stream *stream);

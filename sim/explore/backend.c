@@ -174,6 +174,7 @@ static void free_everything(struct orr_explore *x) {
     orr_memory_free(memory, x->accesses);
     orr_memory_free(memory, x->questions);
     orr_memory_free(memory, x->races);
+    orr_memory_free(memory, x->race_plans);
     orr_memory_free(memory, x->race_table);
     orr__x_search_free(x);
     orr_memory_free(memory, x);
@@ -264,6 +265,11 @@ const struct orr_access *orr_explore_accesses(const struct orr_explore *x,
 const struct orr_explore_race *orr_explore_races(const struct orr_explore *x, uint32_t *out_count) {
     *out_count = (uint32_t)x->race_count;
     return x->races;
+}
+
+const uint8_t *orr_explore_race_plan(const struct orr_explore *x,
+                                     const struct orr_explore_race *race) {
+    return &x->race_plans[race->first_plan];
 }
 
 uint64_t orr_explore_reads(const struct orr_explore *x) {

@@ -117,6 +117,7 @@ struct orr_explore_step {
     uint32_t host, device, stream;       /* stream ORR_ID_NONE: of a host */
     uint32_t name, site;
     uint32_t first_access, access_count;
+    uint64_t digest; /* of what a host has read by then; 0 for other steps */
 };
 
 /* Steps of the execution, in order; borrowed until the next one. */
@@ -136,13 +137,18 @@ uint64_t orr_explore_contents(const struct orr_explore *explore, uint32_t memory
                               uint64_t bytes);
 
 /* Two steps that some executions order one way and some the other; in the execution `a` came before
- * `b`. Told once per pair of ids while a search goes on. */
+ * `b`. Told once per pair of ids while a search goes on. Followed, the steps of `plan` lead to `b`
+ * before `a`. */
 struct orr_explore_race {
     struct orr_explore_step a, b;
     struct orr_access of_a, of_b; /* the first ranges that overlap */
+    uint32_t first_plan, plan_length;
 };
 const struct orr_explore_race *orr_explore_races(const struct orr_explore *explore,
                                                  uint32_t *out_count);
+/* Borrowed until the search goes on. */
+const uint8_t *orr_explore_race_plan(const struct orr_explore *explore,
+                                     const struct orr_explore_race *race);
 
 /* What keeps a process of a hang from going on. */
 struct orr_explore_blocked {

@@ -29,6 +29,7 @@ enum {
     ORR__X_MEMORIES = 1 << 20,
     ORR__X_CLOCKS = 1 << 20,
     ORR__X_RACES = 4096,
+    ORR__X_PLANS = 1 << 26, /* bytes */
     ORR__X_DEPTH = 16,
     ORR__X_ASKED = 16, /* points whose vain questions a host counts */
     ORR__X_VAIN = 3    /* questions about a point, then a host waits for it */
@@ -223,6 +224,8 @@ struct orr_explore {
 
     struct orr_explore_race *races;
     size_t race_count, race_capacity;
+    uint8_t *race_plans;
+    size_t race_plan_count, race_plan_capacity;
     uint64_t *race_table; /* hashes of pairs; a power of two of slots */
     size_t race_table_size;
 

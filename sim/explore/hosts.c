@@ -389,6 +389,7 @@ enum orr_status orr__x_host_access(struct orr_backend *backend, const struct orr
     own->record.enqueued_ns = own->record.finish_ns = host->now_ns;
     enum orr_status status = act_on_memory(x, host, own, error, &undefined);
     x->steps[x->step_count - 1].undefined = undefined;
+    x->steps[x->step_count - 1].digest = host->reads;
     own->record.header.c = (uint8_t)(status != ORR_OK ? ORR_COMMAND_STATUS_FAILED
                                      : undefined      ? ORR_COMMAND_STATUS_POISONED
                                                       : ORR_COMMAND_STATUS_OK);

@@ -247,6 +247,33 @@ static bool is_new_race(struct orr_explore *x, uint64_t a, uint64_t b) {
     return true;
 }
 
+/* Steps that lead to the later one before the earlier one: those in between that don't come after
+ * the earlier one. */
+static void keep_race(struct orr_explore *x, uint32_t early, uint32_t late,
+                      const struct orr_access *of_a, const struct orr_access *of_b) {
+    if (orr__x_reserve(x, &x->races, &x->race_capacity, x->race_count + 1, sizeof *x->races,
+                       ORR__X_RACES) != ORR_OK ||
+        orr__x_reserve(x, &x->race_plans, &x->race_plan_capacity, x->race_plan_count + late + 1, 1,
+                       ORR__X_PLANS) != ORR_OK) {
+        return;
+    }
+    struct orr_explore_race *race = &x->races[x->race_count++];
+    *race = (struct orr_explore_race){.a = x->steps[early],
+                                      .b = x->steps[late],
+                                      .of_a = *of_a,
+                                      .of_b = *of_b,
+                                      .first_plan = (uint32_t)x->race_plan_count};
+    uint32_t process = x->steps[early].process;
+    for (uint32_t i = 0; i <= late; i++) {
+        const struct orr__x_clock *clock = &x->clocks[x->events[i].clock];
+        if (i < early || i == late ||
+            (i > early && clock->at[process] < x->events[early].ordinal)) {
+            x->race_plans[x->race_plan_count++] = x->steps[i].process;
+        }
+    }
+    race->plan_length = (uint32_t)x->race_plan_count - race->first_plan;
+}
+
 /* Memory only: that calls of hosts can come in either order is no race of theirs. */
 static void note_race(struct orr_explore *x, uint32_t early, uint32_t late) {
     const struct orr_explore_step *a = &x->steps[early], *b = &x->steps[late];
@@ -257,11 +284,8 @@ static void note_race(struct orr_explore *x, uint32_t early, uint32_t late) {
             if (!orr__x_overlap(of_a, of_b)) {
                 continue;
             }
-            if (is_new_race(x, a->id, b->id) &&
-                orr__x_reserve(x, &x->races, &x->race_capacity, x->race_count + 1, sizeof *x->races,
-                               ORR__X_RACES) == ORR_OK) {
-                x->races[x->race_count++] =
-                    (struct orr_explore_race){.a = *a, .b = *b, .of_a = *of_a, .of_b = *of_b};
+            if (is_new_race(x, a->id, b->id)) {
+                keep_race(x, early, late, of_a, of_b);
             }
             return;
         }
@@ -296,7 +320,7 @@ enum orr_status orr_explore_search(struct orr_explore *x,
     search->node_count = search->replay = 0;
     search->open = 0;
     search->execution = options->first;
-    x->race_count = 0;
+    x->race_count = x->race_plan_count = 0;
     if (x->race_table) {
         memset(x->race_table, 0, x->race_table_size * sizeof *x->race_table);
     }
