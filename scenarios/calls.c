@@ -6,7 +6,8 @@
 /* Tells the runtime who calls, unless it knows. */
 static void announce(lua_State *L, struct orr_scenario *scenario) {
     uint32_t host = scenario->hosts[scenario->running].id;
-    char site[ORR__SITE_MAX] = "";
+    char site[ORR__SITE_MAX];
+    site[0] = '\0';
     if (scenario->silent && scenario->caller_known && scenario->caller_host == host)
         return;
     if (!scenario->silent)

@@ -240,7 +240,7 @@ static enum orr_unit read_unit(lua_State *L) {
     return (enum orr_unit)orr__choice(L, "unit", unit, units, 2);
 }
 
-static int stream_kernel(lua_State *L) {
+static int stream_any_kernel(lua_State *L) {
     static const char *const keys[] = {"name",  "reads",      "writes",        "flops",
                                        "bytes", "bytes_read", "bytes_written", "dtype",
                                        "unit",  "ns",         "submit_ns",     NULL};
@@ -258,6 +258,97 @@ static int stream_kernel(lua_State *L) {
     kernel.service_ns = orr__field_integer(L, 2, "kernel", "ns", 0, ORR__SERVICE_NS_MAX, -1);
     read_bytes(L, &accesses, kernel.service_ns >= 0, &kernel.cost);
     kernel.submit_ns = orr__field_integer(L, 2, "kernel", "submit_ns", 0, ORR__NS_MAX, -1);
+    orr__stream_caller(L);
+    return orr__finish(L, orr_stream_kernel(stream, &kernel, NULL), 2, 0, stream_any_kernel);
+}
+
+/* --- kernels as they mostly are: a name, buffers as reads and writes, perhaps a time --- */
+
+enum { FEW = 6 };
+
+struct few {
+    struct orr_range ranges[FEW];
+    uint32_t count;
+    uint64_t bytes;
+};
+
+/* Adds the live buffer on top; false for anything else. */
+static bool add_few(lua_State *L, struct few *few, enum orr_access_mode mode) {
+    const struct orr__handle *handle = orr__handle_of(L, -1, ORR__BUFFER);
+    if (!handle || !handle->pointer || few->count == FEW)
+        return false;
+    uint64_t bytes = orr_buffer_bytes(handle->pointer);
+    few->ranges[few->count++] =
+        (struct orr_range){.buffer = handle->pointer, .bytes = bytes, .mode = mode};
+    few->bytes += bytes;
+    return true;
+}
+
+/* A field on top: a buffer, or a list of buffers. */
+static bool read_few(lua_State *L, struct few *few, enum orr_access_mode mode) {
+    if (!lua_istable(L, -1))
+        return add_few(L, few, mode);
+    lua_Unsigned count = lua_rawlen(L, -1);
+    bool few_enough = count <= FEW;
+    for (lua_Unsigned i = 1; i <= count && few_enough; i++) {
+        lua_rawgeti(L, -1, (lua_Integer)i);
+        few_enough = add_few(L, few, mode);
+        lua_pop(L, 1);
+    }
+    return few_enough;
+}
+
+/* The field whose key and value are on top. */
+static bool read_field(lua_State *L, struct orr_kernel *kernel, struct few *reads,
+                       struct few *writes) {
+    if (lua_type(L, -2) != LUA_TSTRING)
+        return false;
+    const char *key = lua_tostring(L, -2);
+    if (strcmp(key, "reads") == 0)
+        return read_few(L, reads, ORR_ACCESS_READ);
+    if (strcmp(key, "writes") == 0)
+        return read_few(L, writes, ORR_ACCESS_WRITE);
+    if (strcmp(key, "name") == 0 && lua_type(L, -1) == LUA_TSTRING) {
+        kernel->name = lua_tostring(L, -1); /* the table keeps it alive */
+        return true;
+    }
+    if (strcmp(key, "ns") != 0 || !lua_isinteger(L, -1))
+        return false;
+    kernel->service_ns = lua_tointeger(L, -1);
+    return kernel->service_ns >= 0 && kernel->service_ns <= ORR__SERVICE_NS_MAX;
+}
+
+/* Reads the table at index 2 in one pass if there is nothing else in it, and nothing wrong; false,
+ * and nothing said, if there is: whoever reads it field by field says what. */
+static bool read_simple_kernel(lua_State *L, struct orr_kernel *kernel, struct few *reads) {
+    struct few writes = {.count = 0};
+    *kernel = (struct orr_kernel){
+        .name = "kernel", .dtype = ORR_DTYPE_NONE, .service_ns = -1, .submit_ns = -1};
+    reads->count = 0;
+    reads->bytes = 0;
+    for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1))
+        if (!read_field(L, kernel, reads, &writes) || reads->count + writes.count > FEW) {
+            lua_settop(L, 2);
+            return false;
+        }
+    if (kernel->service_ns < 0) {
+        kernel->cost.bytes_read = reads->bytes;
+        kernel->cost.bytes_written = writes.bytes;
+    }
+    for (uint32_t i = 0; i < writes.count; i++)
+        reads->ranges[reads->count++] = writes.ranges[i];
+    kernel->accesses = reads->ranges;
+    kernel->access_count = reads->count;
+    return true;
+}
+
+static int stream_kernel(lua_State *L) {
+    struct orr_stream *stream = stream_at(L, 1);
+    struct orr_kernel kernel;
+    struct few few;
+    lua_settop(L, 2);
+    if (!lua_istable(L, 2) || !read_simple_kernel(L, &kernel, &few))
+        return stream_any_kernel(L);
     orr__stream_caller(L);
     return orr__finish(L, orr_stream_kernel(stream, &kernel, NULL), 2, 0, stream_kernel);
 }

@@ -222,14 +222,17 @@ void orr__class(lua_State *L, const char *kind, lua_CFunction text);
 void orr__module_seal(lua_State *L, const char *name);
 /* What a handle's userdata holds. */
 struct orr__handle {
-    void *pointer;   /* the runtime's object; NULL once freed */
-    uint64_t serial; /* order of creation */
-    uint32_t number; /* index of a device */
+    void *pointer;    /* the runtime's object; NULL once freed */
+    uint64_t serial;  /* order of creation */
+    uint32_t number;  /* index of a device */
+    const char *kind; /* whose address says enough where it is the same; if not, ask Lua */
 };
 /* Pushes a handle of a kind and returns it. */
 struct orr__handle *orr__push_handle(lua_State *L, const char *kind, void *pointer);
 /* The handle at `index`; raises for another type. */
 struct orr__handle *orr__handle(lua_State *L, int index, const char *kind, const char *what);
+/* The same, but NULL for another type. */
+struct orr__handle *orr__handle_of(lua_State *L, int index, const char *kind);
 /* True if the value is a handle of the kind. */
 bool orr__is_handle(lua_State *L, int index, const char *kind);
 
