@@ -46,6 +46,8 @@ static void restart_calls(struct orr_runtime *runtime) {
     runtime->default_streams = false;
     runtime->operator_depth = 0;
     runtime->operator_charge_ns = 0;
+    for (size_t i = 0; i < runtime->host_count; i++)
+        orr_memory_free(runtime->memory, runtime->hosts[i].seen);
     runtime->host_count = 0;
     orr__runtime_add_first_hosts(runtime);
 }
@@ -57,7 +59,8 @@ static enum orr_status restart_device(struct orr_runtime *runtime, struct orr__d
     memset(device->roles, 0, sizeof device->roles);
     device->reserved_told = 0;
     assert(!device->buffers && !device->deferred);
-    if (!device->allocator->first && !device->allocator->pools)
+    const struct orr__allocator *allocator = device->allocator;
+    if (!allocator->first && !allocator->pools && !allocator->adversarial)
         return ORR_OK; /* nobody has asked it for anything */
     orr__allocator_destroy(&device->allocator);
     return orr__allocator_create(runtime->memory, device->spec.memory_bytes,
@@ -65,10 +68,10 @@ static enum orr_status restart_device(struct orr_runtime *runtime, struct orr__d
 }
 
 enum orr_status orr_runtime_rewind(struct orr_runtime *runtime) {
-    if (!runtime->verbs->rewind || runtime->sink)
+    if (!runtime->verbs->rewind || runtime->sink || runtime->observer)
         return orr__runtime_fail(runtime, ORR_UNSUPPORTED, "%s can't be run once more",
-                                 runtime->sink ? "a run that leaves a trace"
-                                               : runtime->verbs->name);
+                                 runtime->verbs->rewind ? "a run that is traced or watched"
+                                                        : runtime->verbs->name);
     runtime->verbs->rewind(runtime->backend);
     forget_objects(runtime);
     restart_counts(runtime);
