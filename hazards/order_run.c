@@ -25,6 +25,7 @@ struct name_state {
 /* Who made what an event holds, or notified a flag. */
 struct makers {
     uint32_t *events, *flags; /* operations; ORR_NONE */
+    bool *replaced;           /* the event held something else before, that would be back */
 };
 
 /* The stamps of an operation's actions. A staged copy has two: its read is the host's. */
@@ -67,6 +68,7 @@ static void clear(struct order_check *check) {
     orr_memory_free(memory, check->reported);
     orr_memory_free(memory, check->makers.events);
     orr_memory_free(memory, check->makers.flags);
+    orr_memory_free(memory, check->makers.replaced);
 }
 
 static uint32_t *no_makers(const struct orr_memory *memory, uint32_t count) {
@@ -81,7 +83,10 @@ static enum orr_status init_makers(struct order_check *check) {
     const struct orr_memory *memory = check->program->memory;
     check->makers.events = no_makers(memory, names[ORR_NAME_EVENT].count);
     check->makers.flags = no_makers(memory, names[ORR_NAME_FLAG].count);
-    return check->makers.events && check->makers.flags ? ORR_OK : ORR_NO_MEMORY;
+    check->makers.replaced =
+        orr_memory_alloc(memory, names[ORR_NAME_EVENT].count * sizeof *check->makers.replaced);
+    return check->makers.events && check->makers.flags && check->makers.replaced ? ORR_OK
+                                                                                 : ORR_NO_MEMORY;
 }
 
 static enum orr_status init(struct order_check *check, const struct orr_stream_program *program) {
@@ -477,12 +482,18 @@ static void note_effect(struct order_check *check, const struct orr_stream_op *o
     case ORR_OP_WAIT:
     case ORR_OP_SYNC_EVENT:
     case ORR_OP_QUERY_OK:
-        if (changed)
+        if (changed || makers->replaced[op->object])
             set_effective(check, makers->events[op->object]);
         break;
-    case ORR_OP_RECORD: makers->events[op->object] = check->index; break;
+    case ORR_OP_RECORD:
+        makers->replaced[op->object] = makers->events[op->object] != ORR_NONE;
+        makers->events[op->object] = check->index;
+        break;
     case ORR_OP_EVENT_CREATE:
-    case ORR_OP_EVENT_DESTROY: makers->events[op->object] = ORR_NONE; break;
+    case ORR_OP_EVENT_DESTROY:
+        makers->replaced[op->object] = false;
+        makers->events[op->object] = ORR_NONE;
+        break;
     case ORR_OP_NOTIFY: makers->flags[op->object] = check->index; break;
     /* A flag that is awaited has to be notified, even if that tells nobody anything. */
     case ORR_OP_AWAIT: set_effective(check, makers->flags[op->object]); break;
