@@ -94,20 +94,19 @@ struct work {
 };
 
 static void explore(struct orr_explorer *explorer, struct work *work) {
-    struct orr_explore_options options = {.strategy = ORR_EXPLORE_DPOR};
+    struct orr_untimed_options options = {.strategy = ORR_UNTIMED_DPOR};
     struct orr_execution first;
     bench_check(orr_explorer_follow(explorer, NULL, 0, false, &first), "the first execution");
-    bench_must(first.outcome == ORR_EXPLORE_COMPLETE && first.status == ORR_OK,
+    bench_must(first.outcome == ORR_UNTIMED_COMPLETE && first.status == ORR_OK,
                orr_explorer_error(explorer)->text);
     double begin_s = bench_thread_cpu_s();
     while (work->executions < ROUND_EXECUTIONS) {
-        struct orr_exploration exploration;
-        bench_check(orr_exploration_begin(explorer, &options, first.numbers, &exploration),
-                    "a search");
-        bench_check(orr_exploration_run(&exploration, ROUND_EXECUTIONS), "a search");
-        work->executions += exploration.executions;
-        work->orders = exploration.complete;
-        orr_exploration_end(&exploration);
+        struct orr_search search;
+        bench_check(orr_search_begin(explorer, &options, first.numbers, &search), "a search");
+        bench_check(orr_search_run(&search, ROUND_EXECUTIONS), "a search");
+        work->executions += search.executions;
+        work->orders = search.complete;
+        orr_search_end(&search);
     }
     work->cpu_s = bench_thread_cpu_s() - begin_s;
 }

@@ -12,7 +12,7 @@ struct orr_explorer {
     const struct orr_memory *memory;
     struct orr_scenario *scenario;
     struct orr_runtime *runtime;
-    struct orr_explore *explore;
+    struct orr_untimed *explore;
     uint64_t printed; /* digest */
     bool used;        /* to be rewound before the next execution */
     struct orr_error error;
@@ -53,7 +53,7 @@ enum orr_status orr_explorer_create(const struct orr_explorer_config *config,
                                            .print = take_print,
                                            .print_context = explorer};
     struct orr_runtime_config runtime = {.memory = config->memory,
-                                         .open = orr_explore_open,
+                                         .open = orr_untimed_open,
                                          .specs = config->specs,
                                          .device_count = config->device_count,
                                          .seed = config->seed};
@@ -64,7 +64,7 @@ enum orr_status orr_explorer_create(const struct orr_explorer_config *config,
         orr_explorer_destroy(&explorer);
         return status;
     }
-    explorer->explore = orr_explore_of(orr_runtime_backend(explorer->runtime));
+    explorer->explore = orr_untimed_of(orr_runtime_backend(explorer->runtime));
     *out_explorer = explorer;
     return ORR_OK;
 }
@@ -83,7 +83,7 @@ struct orr_runtime *orr_explorer_runtime(struct orr_explorer *explorer) {
     return explorer->runtime;
 }
 
-struct orr_explore *orr_explorer_explore(struct orr_explorer *explorer) {
+struct orr_untimed *orr_explorer_backend(struct orr_explorer *explorer) {
     return explorer->explore;
 }
 
@@ -114,7 +114,7 @@ struct sum {
 static void add_buffer(void *context, const struct orr_live_buffer *buffer) {
     struct sum *sum = context;
     uint64_t contents =
-        orr_explore_contents(sum->explorer->explore, buffer->memory, buffer->base, buffer->bytes);
+        orr_untimed_contents(sum->explorer->explore, buffer->memory, buffer->base, buffer->bytes);
     uint64_t who =
         text_key(orr_runtime_text(sum->explorer->runtime, buffer->label)) + buffer->device;
     sum->total += orr_splitmix_mix(contents ^ (who + buffer->bytes));
@@ -123,7 +123,7 @@ static void add_buffer(void *context, const struct orr_live_buffer *buffer) {
 static uint64_t numbers_of(const struct orr_explorer *explorer) {
     struct sum sum = {.explorer = explorer};
     orr_buffers_show(explorer->runtime, &sum, add_buffer);
-    return sum.total + orr_splitmix_mix(orr_explore_reads(explorer->explore) ^ explorer->printed);
+    return sum.total + orr_splitmix_mix(orr_untimed_reads(explorer->explore) ^ explorer->printed);
 }
 
 static bool is_judged(const struct orr_expectation *expectation) {
@@ -143,7 +143,7 @@ static uint32_t first_failed(const struct orr_scenario *scenario) {
 
 static void find_undefined(const struct orr_explorer *explorer, struct orr_execution *execution) {
     uint32_t count;
-    const struct orr_explore_step *steps = orr_explore_steps(explorer->explore, &count);
+    const struct orr_untimed_step *steps = orr_untimed_steps(explorer->explore, &count);
     for (uint32_t i = 0; i < count && !execution->has_undefined; i++) {
         execution->has_undefined = steps[i].undefined;
         execution->undefined_step = steps[i].id;
@@ -166,7 +166,7 @@ static enum orr_status rewind_both(struct orr_explorer *explorer) {
 static enum orr_status execute(struct orr_explorer *explorer, struct orr_execution *execution) {
     enum orr_status status = rewind_both(explorer);
     if (status == ORR_OK)
-        status = orr_explore_next(explorer->explore);
+        status = orr_untimed_next(explorer->explore);
     if (status != ORR_OK)
         return status;
     *execution = (struct orr_execution){.failed_expectation = ORR_ID_NONE};
@@ -176,15 +176,15 @@ static enum orr_status execute(struct orr_explorer *explorer, struct orr_executi
     status = orr_scenario_run(explorer->scenario, explorer->runtime, &explorer->error);
     if (status == ORR_OK && (status = orr_runtime_finish(explorer->runtime)) != ORR_OK)
         orr_error_set(&explorer->error, status, "%s", orr_runtime_error(explorer->runtime)->text);
-    execution->outcome = orr_explore_end(explorer->explore);
-    if (execution->outcome == ORR_EXPLORE_TOO_LONG)
+    execution->outcome = orr_untimed_end(explorer->explore);
+    if (execution->outcome == ORR_UNTIMED_TOO_LONG)
         return orr_error_set(&explorer->error, ORR_UNSUPPORTED,
                              "an execution has more than %d steps, or more than %d streams and "
                              "hosts: too many to be explored",
-                             ORR_EXPLORE_STEPS_MAX, ORR_EXPLORE_PROCESSES_MAX);
-    if (execution->outcome != ORR_EXPLORE_ABANDONED)
+                             ORR_UNTIMED_STEPS_MAX, ORR_UNTIMED_PROCESSES_MAX);
+    if (execution->outcome != ORR_UNTIMED_ABANDONED)
         find_undefined(explorer, execution);
-    if (execution->outcome != ORR_EXPLORE_COMPLETE)
+    if (execution->outcome != ORR_UNTIMED_COMPLETE)
         return ORR_OK;
     execution->status = status;
     execution->arguments_wrong = orr_scenario_arguments_wrong(explorer->scenario);
@@ -197,10 +197,10 @@ static enum orr_status execute(struct orr_explorer *explorer, struct orr_executi
 enum orr_status orr_explorer_follow(struct orr_explorer *explorer, const uint8_t *plan,
                                     uint32_t plan_length, bool with_sites,
                                     struct orr_execution *out_execution) {
-    struct orr_explore_options options = {
-        .strategy = ORR_EXPLORE_FOLLOW, .plan = plan, .plan_length = plan_length};
+    struct orr_untimed_options options = {
+        .strategy = ORR_UNTIMED_FOLLOW, .plan = plan, .plan_length = plan_length};
     *out_execution = (struct orr_execution){0};
-    enum orr_status status = orr_explore_search(explorer->explore, &options);
+    enum orr_status status = orr_untimed_search(explorer->explore, &options);
     if (status != ORR_OK)
         return orr_error_set(&explorer->error, status, "out of host memory for an exploration");
     orr_scenario_set_sites(explorer->scenario, with_sites);
@@ -209,51 +209,48 @@ enum orr_status orr_explorer_follow(struct orr_explorer *explorer, const uint8_t
 
 /* --- a search --- */
 
-enum orr_status orr_exploration_begin(struct orr_explorer *explorer,
-                                      const struct orr_explore_options *options, uint64_t reference,
-                                      struct orr_exploration *out_exploration) {
-    *out_exploration =
-        (struct orr_exploration){.explorer = explorer, .options = *options, .reference = reference};
+enum orr_status orr_search_begin(struct orr_explorer *explorer,
+                                 const struct orr_untimed_options *options, uint64_t reference,
+                                 struct orr_search *out_search) {
+    *out_search =
+        (struct orr_search){.explorer = explorer, .options = *options, .reference = reference};
     orr_scenario_set_sites(explorer->scenario, false);
     enum orr_status status = rewind_both(explorer);
-    return status == ORR_OK ? orr_explore_search(explorer->explore, options) : status;
+    return status == ORR_OK ? orr_untimed_search(explorer->explore, options) : status;
 }
 
-static bool is_known(const struct orr_exploration *exploration, enum orr_found_kind kind,
-                     uint64_t key) {
-    for (size_t i = 0; i < exploration->found_count; i++)
-        if (exploration->found[i].kind == kind && exploration->found[i].key == key)
+static bool is_known(const struct orr_search *search, enum orr_found_kind kind, uint64_t key) {
+    for (size_t i = 0; i < search->found_count; i++)
+        if (search->found[i].kind == kind && search->found[i].key == key)
             return true;
     return false;
 }
 
-static struct orr_found *add_found(struct orr_exploration *exploration, enum orr_found_kind kind,
+static struct orr_found *add_found(struct orr_search *search, enum orr_found_kind kind,
                                    uint64_t key, uint32_t plan_length) {
-    const struct orr_memory *memory = exploration->explorer->memory;
-    if (is_known(exploration, kind, key) ||
-        orr_memory_grow(memory, &exploration->found, &exploration->found_capacity,
-                        exploration->found_count + 1, sizeof *exploration->found,
-                        ORR_EXPLORER_FOUND_MAX) != ORR_OK)
+    const struct orr_memory *memory = search->explorer->memory;
+    if (is_known(search, kind, key) ||
+        orr_memory_grow(memory, &search->found, &search->found_capacity, search->found_count + 1,
+                        sizeof *search->found, ORR_EXPLORER_FOUND_MAX) != ORR_OK)
         return NULL;
     uint8_t *plan = orr_memory_alloc(memory, plan_length);
     if (!plan)
         return NULL;
-    struct orr_found *found = &exploration->found[exploration->found_count++];
+    struct orr_found *found = &search->found[search->found_count++];
     *found = (struct orr_found){.kind = kind,
                                 .key = key,
-                                .execution = exploration->executions,
+                                .execution = search->executions,
                                 .plan = plan,
                                 .plan_length = plan_length};
     return found;
 }
 
 /* Something that this execution shows: its steps are the plan. */
-static void found_here(struct orr_exploration *exploration, enum orr_found_kind kind, uint64_t key,
+static void found_here(struct orr_search *search, enum orr_found_kind kind, uint64_t key,
                        uint64_t a) {
     uint32_t count;
-    const struct orr_explore_step *steps =
-        orr_explore_steps(exploration->explorer->explore, &count);
-    struct orr_found *found = add_found(exploration, kind, key, count);
+    const struct orr_untimed_step *steps = orr_untimed_steps(search->explorer->explore, &count);
+    struct orr_found *found = add_found(search, kind, key, count);
     if (!found)
         return;
     found->a = a;
@@ -261,27 +258,27 @@ static void found_here(struct orr_exploration *exploration, enum orr_found_kind 
         found->plan[i] = steps[i].process;
 }
 
-static void take_races(struct orr_exploration *exploration) {
+static void take_races(struct orr_search *search) {
     uint32_t count;
-    const struct orr_explore *explore = exploration->explorer->explore;
-    const struct orr_explore_race *races = orr_explore_races(explore, &count);
-    for (uint32_t i = exploration->races_seen; i < count; i++) {
+    const struct orr_untimed *explore = search->explorer->explore;
+    const struct orr_untimed_race *races = orr_untimed_races(explore, &count);
+    for (uint32_t i = search->races_seen; i < count; i++) {
         uint64_t key = orr_splitmix_mix(races[i].a.id) ^ races[i].b.id;
-        struct orr_found *found = add_found(exploration, ORR_FOUND_RACE, key, races[i].plan_length);
+        struct orr_found *found = add_found(search, ORR_FOUND_RACE, key, races[i].plan_length);
         if (!found)
             continue;
         found->a = races[i].a.id;
         found->b = races[i].b.id;
-        memcpy(found->plan, orr_explore_race_plan(explore, &races[i]), found->plan_length);
+        memcpy(found->plan, orr_untimed_race_plan(explore, &races[i]), found->plan_length);
     }
-    exploration->races_seen = count;
+    search->races_seen = count;
 }
 
 /* What is stuck, but not how far it came. */
 static uint64_t hang_key(const struct orr_explorer *explorer) {
-    const struct orr_explore *explore = explorer->explore;
-    struct orr_explore_blocked blocked[2 * ORR_EXPLORE_PROCESSES_MAX];
-    uint32_t count = orr_explore_stuck(explore, blocked, 2 * ORR_EXPLORE_PROCESSES_MAX);
+    const struct orr_untimed *explore = explorer->explore;
+    struct orr_untimed_blocked blocked[2 * ORR_UNTIMED_PROCESSES_MAX];
+    uint32_t count = orr_untimed_stuck(explore, blocked, 2 * ORR_UNTIMED_PROCESSES_MAX);
     uint64_t key = count;
     for (uint32_t i = 0; i < count; i++)
         key = orr_splitmix_mix(
@@ -289,96 +286,93 @@ static uint64_t hang_key(const struct orr_explorer *explorer) {
     return key;
 }
 
-static void note_result(struct orr_exploration *exploration, uint64_t numbers) {
-    for (uint32_t i = 0; i < exploration->result_count; i++)
-        if (exploration->results[i] == numbers)
+static void note_result(struct orr_search *search, uint64_t numbers) {
+    for (uint32_t i = 0; i < search->result_count; i++)
+        if (search->results[i] == numbers)
             return;
-    if (exploration->result_count < ORR_EXPLORER_RESULTS_MAX)
-        exploration->results[exploration->result_count++] = numbers;
+    if (search->result_count < ORR_EXPLORER_RESULTS_MAX)
+        search->results[search->result_count++] = numbers;
 }
 
-static void note_complete(struct orr_exploration *exploration,
-                          const struct orr_execution *execution) {
-    const struct orr_explorer *explorer = exploration->explorer;
+static void note_complete(struct orr_search *search, const struct orr_execution *execution) {
+    const struct orr_explorer *explorer = search->explorer;
     if (execution->status != ORR_OK) {
-        found_here(exploration, ORR_FOUND_ERROR, text_key(explorer->error.text), 0);
+        found_here(search, ORR_FOUND_ERROR, text_key(explorer->error.text), 0);
         return;
     }
     if (execution->failed_expectation != ORR_ID_NONE) {
         const struct orr_expectation *failed =
             orr_scenario_expectation(explorer->scenario, execution->failed_expectation);
-        found_here(exploration, ORR_FOUND_EXPECTATION, text_key(failed->site),
+        found_here(search, ORR_FOUND_EXPECTATION, text_key(failed->site),
                    execution->failed_expectation);
     }
-    note_result(exploration, execution->numbers);
-    if (execution->numbers != exploration->reference)
-        found_here(exploration, ORR_FOUND_NUMBERS, 0, 0);
+    note_result(search, execution->numbers);
+    if (execution->numbers != search->reference)
+        found_here(search, ORR_FOUND_NUMBERS, 0, 0);
 }
 
-static void note_execution(struct orr_exploration *exploration,
-                           const struct orr_execution *execution) {
-    const struct orr_explore *explore = exploration->explorer->explore;
+static void note_execution(struct orr_search *search, const struct orr_execution *execution) {
+    const struct orr_untimed *explore = search->explorer->explore;
     uint32_t steps;
-    (void)orr_explore_steps(explore, &steps);
-    exploration->longest = steps > exploration->longest ? steps : exploration->longest;
+    (void)orr_untimed_steps(explore, &steps);
+    search->longest = steps > search->longest ? steps : search->longest;
     if (execution->has_undefined)
-        found_here(exploration, ORR_FOUND_UNDEFINED, execution->undefined_step,
+        found_here(search, ORR_FOUND_UNDEFINED, execution->undefined_step,
                    execution->undefined_step);
-    take_races(exploration);
+    take_races(search);
     switch (execution->outcome) {
-    case ORR_EXPLORE_COMPLETE:
-        exploration->complete++;
-        note_complete(exploration, execution);
+    case ORR_UNTIMED_COMPLETE:
+        search->complete++;
+        note_complete(search, execution);
         break;
-    case ORR_EXPLORE_HANG:
-        exploration->hangs++;
-        found_here(exploration, ORR_FOUND_HANG, hang_key(exploration->explorer), 0);
+    case ORR_UNTIMED_HANG:
+        search->hangs++;
+        found_here(search, ORR_FOUND_HANG, hang_key(search->explorer), 0);
         break;
-    case ORR_EXPLORE_ABANDONED:
-    case ORR_EXPLORE_TOO_LONG:
-    default: exploration->abandoned++; break;
+    case ORR_UNTIMED_ABANDONED:
+    case ORR_UNTIMED_TOO_LONG:
+    default: search->abandoned++; break;
     }
-    exploration->executions++;
+    search->executions++;
 }
 
 /* Random strategies come to the same order more than once. Orders are appended, and counted at the
- * end of the exploration by whoever joins several. */
-static enum orr_status note_order(struct orr_exploration *exploration) {
-    if (!exploration->counts_orders)
+ * end of the search by whoever joins several. */
+static enum orr_status note_order(struct orr_search *search) {
+    if (!search->counts_orders)
         return ORR_OK;
-    enum orr_status status = orr_memory_grow(
-        exploration->explorer->memory, &exploration->orders, &exploration->order_capacity,
-        exploration->order_count + 1, sizeof *exploration->orders, ORDERS_MAX);
+    enum orr_status status =
+        orr_memory_grow(search->explorer->memory, &search->orders, &search->order_capacity,
+                        search->order_count + 1, sizeof *search->orders, ORDERS_MAX);
     if (status == ORR_OK)
-        exploration->orders[exploration->order_count++] =
-            orr_explore_order(exploration->explorer->explore);
+        search->orders[search->order_count++] = orr_untimed_order(search->explorer->explore);
     return status;
 }
 
-enum orr_status orr_exploration_run(struct orr_exploration *exploration, uint64_t executions) {
+enum orr_status orr_search_run(struct orr_search *search, uint64_t executions) {
     struct orr_execution execution;
-    while (executions-- > 0 && !exploration->is_over) {
-        enum orr_status status = execute(exploration->explorer, &execution);
+    while (executions-- > 0 && !search->is_over) {
+        enum orr_status status = execute(search->explorer, &execution);
         if (status == ORR_NOT_READY) {
-            exploration->is_over = true;
+            search->is_over = true;
             break;
         }
         if (status == ORR_OK)
-            status = note_order(exploration);
+            status = note_order(search);
         if (status != ORR_OK)
             return status;
-        note_execution(exploration, &execution);
+        note_execution(search, &execution);
     }
     return ORR_OK;
 }
 
-void orr_exploration_end(struct orr_exploration *exploration) {
-    const struct orr_memory *memory = exploration->explorer->memory;
-    for (size_t i = 0; i < exploration->found_count; i++)
-        orr_memory_free(memory, exploration->found[i].plan);
-    orr_memory_free(memory, exploration->found);
-    orr_memory_free(memory, exploration->orders);
-    exploration->found = NULL;
-    exploration->orders = NULL;
-    exploration->found_count = exploration->order_count = 0;
+void orr_search_end(struct orr_search *search) {
+    const struct orr_memory *memory = search->explorer->memory;
+    for (size_t i = 0; i < search->found_count; i++)
+        orr_memory_free(memory, search->found[i].plan);
+    orr_memory_free(memory, search->found);
+    orr_memory_free(memory, search->orders);
+    search->found = NULL;
+    search->orders = NULL;
+    search->found_count = search->order_count = 0;
 }

@@ -1,5 +1,5 @@
 /* Exploring a scenario: the Lua program itself runs again and again, on a runtime whose schedule is
- * chosen (sim/explore/explore.h), so that hosts may branch on what they read. One explorer is one
+ * chosen (sim/untimed/untimed.h), so that hosts may branch on what they read. One explorer is one
  * Lua state and one runtime, both rewound between executions; several threads have one each.
  *
  *     struct orr_explorer *explorer;
@@ -7,10 +7,10 @@
  *     struct orr_execution first;
  *     orr_explorer_follow(explorer, NULL, 0, true, &first);        the default schedule
  *     ...
- *     struct orr_exploration exploration;
- *     orr_exploration_begin(explorer, &options, first.numbers, &exploration);
- *     orr_exploration_run(&exploration, 100000);
- *     for (i = 0; i < exploration.found_count; i++) ...
+ *     struct orr_search search;
+ *     orr_search_begin(explorer, &options, first.numbers, &search);
+ *     orr_search_run(&search, 100000);
+ *     for (i = 0; i < search.found_count; i++) ...
  *
  * What can be found: a hang; an error, or a failed expectation, that some order leads to; numbers
  * (contents of live buffers, what hosts read, what is printed) that differ from those of the default
@@ -24,7 +24,7 @@
 #define ORR_SCENARIOS_EXPLORER_H
 
 #include "scenarios/scenario.h"
-#include "sim/explore/explore.h"
+#include "sim/untimed/untimed.h"
 
 enum { ORR_EXPLORER_FOUND_MAX = 1024, ORR_EXPLORER_RESULTS_MAX = 64 };
 
@@ -69,7 +69,7 @@ const char *orr_found_text(enum orr_found_kind kind);
 
 /* One execution. */
 struct orr_execution {
-    enum orr_explore_outcome outcome;
+    enum orr_untimed_outcome outcome;
     enum orr_status status; /* COMPLETE: how the program ended */
     bool arguments_wrong;
     uint64_t numbers;            /* COMPLETE and ORR_OK: digest of all that it computed */
@@ -78,7 +78,7 @@ struct orr_execution {
     bool has_undefined;
 };
 
-/* Runs once, by a plan (struct orr_explore_options), and leaves everything as it is then for the
+/* Runs once, by a plan (struct orr_untimed_options), and leaves everything as it is then for the
  * functions below, until the next execution. ORR_NO_MEMORY, ORR_UNSUPPORTED (too long). */
 enum orr_status orr_explorer_follow(struct orr_explorer *explorer, const uint8_t *plan,
                                     uint32_t plan_length, bool with_sites,
@@ -86,7 +86,7 @@ enum orr_status orr_explorer_follow(struct orr_explorer *explorer, const uint8_t
 
 /* What the last execution was made of; borrowed until the next one. */
 struct orr_runtime *orr_explorer_runtime(struct orr_explorer *explorer);
-struct orr_explore *orr_explorer_explore(struct orr_explorer *explorer);
+struct orr_untimed *orr_explorer_backend(struct orr_explorer *explorer);
 const struct orr_scenario *orr_explorer_scenario(const struct orr_explorer *explorer);
 /* The text of the last failure. */
 const struct orr_error *orr_explorer_error(const struct orr_explorer *explorer);
@@ -102,9 +102,9 @@ struct orr_found {
     uint32_t plan_length;
 };
 
-struct orr_exploration {
+struct orr_search {
     struct orr_explorer *explorer;
-    struct orr_explore_options options;
+    struct orr_untimed_options options;
     uint64_t reference; /* numbers of the default schedule */
     bool counts_orders; /* random strategies: keep the orders seen */
     bool is_over;       /* nothing is left to try */
@@ -120,13 +120,12 @@ struct orr_exploration {
 };
 
 /* Starts a search; plan and explorer are borrowed until its end. */
-enum orr_status orr_exploration_begin(struct orr_explorer *explorer,
-                                      const struct orr_explore_options *options, uint64_t reference,
-                                      struct orr_exploration *out_exploration) ORR_MUST_CHECK;
+enum orr_status orr_search_begin(struct orr_explorer *explorer,
+                                 const struct orr_untimed_options *options, uint64_t reference,
+                                 struct orr_search *out_search) ORR_MUST_CHECK;
 /* Executes at most `executions` more. */
-enum orr_status orr_exploration_run(struct orr_exploration *exploration,
-                                    uint64_t executions) ORR_MUST_CHECK;
+enum orr_status orr_search_run(struct orr_search *search, uint64_t executions) ORR_MUST_CHECK;
 /* Frees what it owns. */
-void orr_exploration_end(struct orr_exploration *exploration);
+void orr_search_end(struct orr_search *search);
 
 #endif

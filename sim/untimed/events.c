@@ -5,9 +5,9 @@
  *     was enqueued  --'     (what comes before  raced, and what comes before the older one comes
  *                            in any case)       before the new one too */
 #include "runtime/splitmix.h"
-#include "sim/explore/explore_internal.h"
+#include "sim/untimed/untimed_internal.h"
 
-enum orr_status orr__x_reserve(struct orr_explore *x, void *items, size_t *capacity, size_t needed,
+enum orr_status orr__x_reserve(struct orr_untimed *x, void *items, size_t *capacity, size_t needed,
                                size_t size, size_t max) {
     if (needed <= *capacity) {
         return ORR_OK;
@@ -16,7 +16,7 @@ enum orr_status orr__x_reserve(struct orr_explore *x, void *items, size_t *capac
     if (status != ORR_OK) {
         x->out_of_memory = true;
         x->over = true;
-        x->outcome = ORR_EXPLORE_TOO_LONG;
+        x->outcome = ORR_UNTIMED_TOO_LONG;
     }
     return status;
 }
@@ -24,7 +24,7 @@ enum orr_status orr__x_reserve(struct orr_explore *x, void *items, size_t *capac
 /* --- clocks --- */
 
 /* Index of a clock whose content is whatever was there; 0, the clock of nothing, without memory. */
-static uint32_t new_clock(struct orr_explore *x) {
+static uint32_t new_clock(struct orr_untimed *x) {
     if (orr__x_reserve(x, &x->clocks, &x->clock_capacity, x->clock_count + 1, sizeof *x->clocks,
                        ORR__X_CLOCKS) != ORR_OK) {
         return 0;
@@ -47,11 +47,11 @@ static bool is_within(const struct orr__x_clock *clock, const struct orr__x_cloc
     return within;
 }
 
-static void copy_clock(struct orr_explore *x, uint32_t to, uint32_t from) {
+static void copy_clock(struct orr_untimed *x, uint32_t to, uint32_t from) {
     x->clocks[to] = x->clocks[from]; /* all lanes: processes may appear later */
 }
 
-uint32_t orr__x_clock_join(struct orr_explore *x, uint32_t a, uint32_t b) {
+uint32_t orr__x_clock_join(struct orr_untimed *x, uint32_t a, uint32_t b) {
     if (a == b || b == 0 || is_within(&x->clocks[b], &x->clocks[a], x->lanes)) {
         return a;
     }
@@ -68,7 +68,7 @@ uint32_t orr__x_clock_join(struct orr_explore *x, uint32_t a, uint32_t b) {
 
 /* --- moves --- */
 
-struct orr__x_move orr__x_next_move(struct orr_explore *x, uint32_t process) {
+struct orr__x_move orr__x_next_move(struct orr_untimed *x, uint32_t process) {
     uint32_t index = x->processes[process].index;
     if (x->processes[process].is_host) {
         const struct orr__x_call *call = &x->hosts[index].call;
@@ -107,7 +107,7 @@ static bool overlap(const struct orr_access *a, size_t a_count, const struct orr
 }
 
 /* Whether a command decides the answer to a question. */
-static bool answers(const struct orr_explore *x, const struct orr__x_move *command,
+static bool answers(const struct orr_untimed *x, const struct orr__x_move *command,
                     const struct orr__x_move *question) {
     if (!command->is_command) {
         return false;
@@ -124,7 +124,7 @@ static bool answers(const struct orr_explore *x, const struct orr__x_move *comma
     return false;
 }
 
-bool orr__x_dependent(const struct orr_explore *x, const struct orr__x_move *a,
+bool orr__x_dependent(const struct orr_untimed *x, const struct orr__x_move *a,
                       const struct orr__x_move *b) {
     return overlap(a->accesses, a->access_count, b->accesses, b->access_count) ||
            answers(x, a, b) || answers(x, b, a);
@@ -140,28 +140,28 @@ static uint64_t signature_of(const struct orr_access *accesses, size_t count) {
     return signature;
 }
 
-static void describe_command(const struct orr_explore *x, const struct orr__x_slot *head,
-                             uint32_t id, struct orr_explore_step *step) {
+static void describe_command(const struct orr_untimed *x, const struct orr__x_slot *head,
+                             uint32_t id, struct orr_untimed_step *step) {
     step->id = head->id;
     step->stream = id;
     step->device = x->streams[id].device;
     if (!head->command) {
-        step->kind = ORR_EXPLORE_REUSE;
+        step->kind = ORR_UNTIMED_REUSE;
         step->command_kind = ORR_COMMAND_ALLOC;
         step->host = (uint32_t)(head->id >> 32);
         return;
     }
     const struct orr_record_command *record = &head->command->record;
-    step->kind = ORR_EXPLORE_COMMAND;
+    step->kind = ORR_UNTIMED_COMMAND;
     step->command_kind = record->header.a;
     step->host = record->host;
     step->name = record->name;
     step->site = record->site;
 }
 
-static void describe(const struct orr_explore *x, uint32_t process, struct orr_explore_step *step) {
+static void describe(const struct orr_untimed *x, uint32_t process, struct orr_untimed_step *step) {
     uint32_t index = x->processes[process].index;
-    *step = (struct orr_explore_step){.process = (uint8_t)process,
+    *step = (struct orr_untimed_step){.process = (uint8_t)process,
                                       .device = ORR_ID_NONE,
                                       .stream = ORR_ID_NONE,
                                       .first_access = (uint32_t)x->access_count};
@@ -180,7 +180,7 @@ static void describe(const struct orr_explore *x, uint32_t process, struct orr_e
 }
 
 /* What comes before the next step of a process whatever it touches. */
-static uint32_t base_clock(struct orr_explore *x, uint32_t process) {
+static uint32_t base_clock(struct orr_untimed *x, uint32_t process) {
     uint32_t index = x->processes[process].index;
     if (x->processes[process].is_host) {
         const struct orr__x_host *host = &x->hosts[index];
@@ -203,7 +203,7 @@ static uint32_t base_clock(struct orr_explore *x, uint32_t process) {
     return clock;
 }
 
-static void ask(struct orr_explore *x, uint32_t number, const struct orr__x_move *move) {
+static void ask(struct orr_untimed *x, uint32_t number, const struct orr__x_move *move) {
     for (size_t i = 0; i < move->point_count; i++) {
         struct orr_point point = move->points[i];
         if (orr__x_retired(x, point)) {
@@ -221,7 +221,7 @@ static void ask(struct orr_explore *x, uint32_t number, const struct orr__x_move
 }
 
 /* Marks earlier steps that the new one depends on for another reason than ranges. */
-static void mark(struct orr_explore *x, uint32_t number, const struct orr__x_move *move) {
+static void mark(struct orr_untimed *x, uint32_t number, const struct orr__x_move *move) {
     if (!move->is_command) {
         ask(x, number, move);
         return;
@@ -233,7 +233,7 @@ static void mark(struct orr_explore *x, uint32_t number, const struct orr__x_mov
     }
 }
 
-void orr__x_answer(struct orr_explore *x) {
+void orr__x_answer(struct orr_untimed *x) {
     size_t kept = 0;
     for (size_t i = 0; i < x->question_count; i++) {
         if (!orr__x_retired(x, x->questions[i].point)) {
@@ -243,16 +243,16 @@ void orr__x_answer(struct orr_explore *x) {
     x->question_count = kept;
 }
 
-static bool touch(const struct orr_explore *x, uint32_t a, uint32_t b) {
+static bool touch(const struct orr_untimed *x, uint32_t a, uint32_t b) {
     if (!(x->events[a].signature & x->events[b].signature)) {
         return false;
     }
-    const struct orr_explore_step *of_a = &x->steps[a], *of_b = &x->steps[b];
+    const struct orr_untimed_step *of_a = &x->steps[a], *of_b = &x->steps[b];
     return overlap(&x->accesses[of_a->first_access], of_a->access_count,
                    &x->accesses[of_b->first_access], of_b->access_count);
 }
 
-static bool depends(const struct orr_explore *x, uint32_t early, uint32_t late) {
+static bool depends(const struct orr_untimed *x, uint32_t early, uint32_t late) {
     const struct orr__x_event *a = &x->events[early], *b = &x->events[late];
     if (a->marked_by == late || (a->asks_all && b->is_command) || (b->asks_all && a->is_command)) {
         return true;
@@ -261,7 +261,7 @@ static bool depends(const struct orr_explore *x, uint32_t early, uint32_t late) 
 }
 
 /* Completes the clock of the new step by what it depends on, and tells the search of races. */
-static void order(struct orr_explore *x, uint32_t number) {
+static void order(struct orr_untimed *x, uint32_t number) {
     for (uint32_t early = number; early-- > 0;) {
         const struct orr__x_event *event = &x->events[early];
         struct orr__x_clock *clock = &x->clocks[x->events[number].clock];
@@ -273,7 +273,7 @@ static void order(struct orr_explore *x, uint32_t number) {
     }
 }
 
-void orr__x_note(struct orr_explore *x, uint32_t process) {
+void orr__x_note(struct orr_untimed *x, uint32_t process) {
     uint32_t number = x->step_count;
     struct orr__x_move move = orr__x_next_move(x, process);
     if (orr__x_reserve(x, &x->steps, &x->step_capacity, number + 1, sizeof *x->steps,
@@ -284,7 +284,7 @@ void orr__x_note(struct orr_explore *x, uint32_t process) {
                        sizeof *x->accesses, ORR__X_SLOTS) != ORR_OK) {
         return;
     }
-    struct orr_explore_step *step = &x->steps[number];
+    struct orr_untimed_step *step = &x->steps[number];
     describe(x, process, step);
     for (size_t i = 0; i < move.access_count; i++) {
         x->accesses[x->access_count++] = move.accesses[i];
@@ -318,13 +318,13 @@ void orr__x_note(struct orr_explore *x, uint32_t process) {
 /* --- what others see --- */
 
 /* A step among those of its process. */
-static uint64_t name_of(const struct orr_explore *x, uint32_t number) {
+static uint64_t name_of(const struct orr_untimed *x, uint32_t number) {
     uint64_t process = x->steps[number].process;
     return orr_splitmix_mix(process << 32 | x->events[number].ordinal);
 }
 
 /* Which steps there were, the order of those that touch the same, and the answers. */
-uint64_t orr_explore_order(const struct orr_explore *x) {
+uint64_t orr_untimed_order(const struct orr_untimed *x) {
     uint64_t sum = 0;
     for (uint32_t b = 0; b < x->step_count; b++) {
         uint64_t name = name_of(x, b);

@@ -9,14 +9,14 @@
 
 #include "runtime/buffer.h"
 #include "runtime/splitmix.h"
-#include "sim/explore/explore.h"
+#include "sim/untimed/untimed.h"
 #include "tests/support.h"
 
 struct bench {
     struct memory_counting memory;
     struct orr_device_spec spec;
     struct orr_runtime *runtime;
-    struct orr_explore *explore;
+    struct orr_untimed *explore;
 };
 
 /* A program; returns what the host went by. ORR_BLOCKED ends it: the execution is over. */
@@ -26,10 +26,10 @@ static void open_bench(struct bench *b) {
     memory_counting_init(&b->memory, 0);
     b->spec = spec_for_tests();
     struct orr_runtime_config config = {
-        .memory = &b->memory.table, .open = orr_explore_open, .specs = &b->spec, .device_count = 1};
+        .memory = &b->memory.table, .open = orr_untimed_open, .specs = &b->spec, .device_count = 1};
     struct orr_error error = {0};
     assert_int_equal(orr_runtime_create(&config, &b->runtime, &error), ORR_OK);
-    b->explore = orr_explore_of(orr_runtime_backend(b->runtime));
+    b->explore = orr_untimed_of(orr_runtime_backend(b->runtime));
     assert_non_null(b->explore);
 }
 
@@ -70,34 +70,34 @@ static bool add_order(struct counted *counted, uint64_t order) {
     return true;
 }
 
-static enum orr_explore_outcome execute(struct bench *b, program run, void *context) {
+static enum orr_untimed_outcome execute(struct bench *b, program run, void *context) {
     run(b, context);
     (void)!orr_runtime_finish(b->runtime);
-    return orr_explore_end(b->explore);
+    return orr_untimed_end(b->explore);
 }
 
 static void rewind_runtime(struct bench *b) {
     assert_int_equal(orr_runtime_rewind(b->runtime), ORR_OK);
 }
 
-static void search(struct bench *b, const struct orr_explore_options *options, program run,
+static void search(struct bench *b, const struct orr_untimed_options *options, program run,
                    void *context, struct counted *counted) {
-    assert_int_equal(orr_explore_search(b->explore, options), ORR_OK);
-    while (orr_explore_next(b->explore) == ORR_OK) {
+    assert_int_equal(orr_untimed_search(b->explore, options), ORR_OK);
+    while (orr_untimed_next(b->explore) == ORR_OK) {
         switch (execute(b, run, context)) {
-        case ORR_EXPLORE_COMPLETE: {
-            bool is_new = add_order(counted, orr_explore_order(b->explore));
-            if (options->strategy == ORR_EXPLORE_DPOR)
+        case ORR_UNTIMED_COMPLETE: {
+            bool is_new = add_order(counted, orr_untimed_order(b->explore));
+            if (options->strategy == ORR_UNTIMED_DPOR)
                 assert_true(is_new); /* no order twice */
             counted->complete++;
             break;
         }
-        case ORR_EXPLORE_ABANDONED: counted->abandoned++; break;
-        case ORR_EXPLORE_HANG:
+        case ORR_UNTIMED_ABANDONED: counted->abandoned++; break;
+        case ORR_UNTIMED_HANG:
             counted->hangs++;
-            (void)add_order(counted, orr_explore_order(b->explore));
+            (void)add_order(counted, orr_untimed_order(b->explore));
             break;
-        case ORR_EXPLORE_TOO_LONG:
+        case ORR_UNTIMED_TOO_LONG:
         default: counted->others++; break;
         }
         rewind_runtime(b);
@@ -108,7 +108,7 @@ static struct counted *count_all(program run, void *context) {
     struct bench b;
     open_bench(&b);
     struct counted *counted = test_calloc(1, sizeof *counted);
-    struct orr_explore_options options = {.strategy = ORR_EXPLORE_DPOR};
+    struct orr_untimed_options options = {.strategy = ORR_UNTIMED_DPOR};
     search(&b, &options, run, context, counted);
     close_bench(&b);
     return counted;
@@ -308,22 +308,22 @@ static void random_program(struct bench *b, void *context) {
 /* Every choice there is: depth first, one execution for each choice of each step. */
 static void follow_all(struct bench *b, struct drawn *drawn, uint8_t *plan, uint32_t depth,
                        struct counted *counted, uint32_t *left) {
-    struct orr_explore_options options = {
-        .strategy = ORR_EXPLORE_FOLLOW, .plan = plan, .plan_length = depth + 1};
+    struct orr_untimed_options options = {
+        .strategy = ORR_UNTIMED_FOLLOW, .plan = plan, .plan_length = depth + 1};
     uint32_t process_max = 5; /* a host, three streams, and the default */
     for (uint32_t process = 0; process<process_max && * left> 0; process++) {
         plan[depth] = (uint8_t)process;
-        assert_int_equal(orr_explore_search(b->explore, &options), ORR_OK);
-        assert_int_equal(orr_explore_next(b->explore), ORR_OK);
+        assert_int_equal(orr_untimed_search(b->explore, &options), ORR_OK);
+        assert_int_equal(orr_untimed_next(b->explore), ORR_OK);
         --*left;
-        enum orr_explore_outcome outcome = execute(b, random_program, drawn);
-        assert_int_equal(outcome, ORR_EXPLORE_COMPLETE);
+        enum orr_untimed_outcome outcome = execute(b, random_program, drawn);
+        assert_int_equal(outcome, ORR_UNTIMED_COMPLETE);
         uint32_t count;
-        const struct orr_explore_step *steps = orr_explore_steps(b->explore, &count);
+        const struct orr_untimed_step *steps = orr_untimed_steps(b->explore, &count);
         bool was_possible = depth < count && steps[depth].process == process;
         bool ends = depth >= count;
         if (was_possible || ends)
-            (void)add_order(counted, orr_explore_order(b->explore));
+            (void)add_order(counted, orr_untimed_order(b->explore));
         rewind_runtime(b);
         if (was_possible)
             follow_all(b, drawn, plan, depth + 1, counted, left);

@@ -9,11 +9,11 @@
  * After an execution the deepest node with something left to try gets another process, and the
  * program is run again: the steps before are chosen as they were. */
 #include "runtime/splitmix.h"
-#include "sim/explore/explore_internal.h"
+#include "sim/untimed/untimed_internal.h"
 
 /* The default schedule: what was enqueued first, as if every command was waited for at once; hosts
  * only when no command can be next, the one that acted last before others. */
-static uint32_t default_of(const struct orr_explore *x, uint64_t processes) {
+static uint32_t default_of(const struct orr_untimed *x, uint64_t processes) {
     uint32_t best = ORR_ID_NONE, host = ORR_ID_NONE;
     for (uint64_t rest = processes; rest; rest &= rest - 1) {
         uint32_t process = (uint32_t)__builtin_ctzll(rest);
@@ -30,7 +30,7 @@ static uint32_t default_of(const struct orr_explore *x, uint64_t processes) {
 
 /* --- every distinct order once --- */
 
-static uint64_t independent_of(struct orr_explore *x, uint32_t process, uint64_t others) {
+static uint64_t independent_of(struct orr_untimed *x, uint32_t process, uint64_t others) {
     uint64_t independent = 0;
     struct orr__x_move move = orr__x_next_move(x, process);
     for (uint64_t rest = others & ~ORR__X_BIT(process); rest; rest &= rest - 1) {
@@ -44,7 +44,7 @@ static uint64_t independent_of(struct orr_explore *x, uint32_t process, uint64_t
 }
 
 /* The first step that the plan leaves open: what may be tried there by others. */
-static void divide(struct orr_explore *x, uint64_t enabled) {
+static void divide(struct orr_untimed *x, uint64_t enabled) {
     struct orr__x_search *search = &x->search;
     search->open = enabled & ~search->options.asleep;
     for (uint64_t rest = enabled; search->options.divides && rest; rest &= rest - 1) {
@@ -53,7 +53,7 @@ static void divide(struct orr_explore *x, uint64_t enabled) {
     }
 }
 
-static bool add_node(struct orr_explore *x, uint32_t depth, uint64_t enabled) {
+static bool add_node(struct orr_untimed *x, uint32_t depth, uint64_t enabled) {
     struct orr__x_search *search = &x->search;
     uint32_t base = search->options.plan_length;
     if (orr__x_reserve(x, &search->nodes, &search->node_capacity, depth + 1, sizeof *search->nodes,
@@ -83,7 +83,7 @@ static bool add_node(struct orr_explore *x, uint32_t depth, uint64_t enabled) {
     return true;
 }
 
-static uint32_t choose_systematically(struct orr_explore *x, uint64_t enabled) {
+static uint32_t choose_systematically(struct orr_untimed *x, uint64_t enabled) {
     struct orr__x_search *search = &x->search;
     uint32_t depth = x->step_count;
     if (depth >= search->replay && !add_node(x, depth, enabled)) {
@@ -99,7 +99,7 @@ static uint32_t choose_systematically(struct orr_explore *x, uint64_t enabled) {
 
 /* Processes that could have made the first of the steps after `early` that don't come after it,
  * up to `late`, which is one of them. */
-static uint64_t initials(const struct orr_explore *x, uint32_t early, uint32_t late) {
+static uint64_t initials(const struct orr_untimed *x, uint32_t early, uint32_t late) {
     uint16_t first[ORR__X_PROCESSES];
     uint64_t seen = 0, result = 0;
     uint32_t of_early = x->steps[early].process;
@@ -122,7 +122,7 @@ static uint64_t initials(const struct orr_explore *x, uint32_t early, uint32_t l
     return result;
 }
 
-static void try_other_order(struct orr_explore *x, uint32_t early, uint32_t late) {
+static void try_other_order(struct orr_untimed *x, uint32_t early, uint32_t late) {
     struct orr__x_node *node = &x->search.nodes[early];
     /* One that was not enabled then was made possible by what came in between: no other order. */
     uint64_t candidates = initials(x, early, late) & node->enabled;
@@ -150,7 +150,7 @@ static bool backtrack(struct orr__x_search *search) {
 
 /* --- random strategies --- */
 
-static uint32_t choose_randomly(struct orr_explore *x, uint64_t enabled) {
+static uint32_t choose_randomly(struct orr_untimed *x, uint64_t enabled) {
     uint64_t count = (uint64_t)__builtin_popcountll(enabled);
     uint64_t skip = orr_splitmix_next(&x->search.random) % count;
     while (skip-- > 0) {
@@ -173,7 +173,7 @@ static uint32_t highest(const struct orr__x_search *search, uint64_t enabled) {
 /* Burckhardt, Kothari, Musuvathi, Nagarakatte, "A randomized scheduler with probabilistic
  * guarantees of finding bugs", ASPLOS 2010: the highest priority acts; at each of depth - 1 steps,
  * drawn beforehand, who would act gets one below all others. */
-static uint32_t choose_by_priority(struct orr_explore *x, uint64_t enabled) {
+static uint32_t choose_by_priority(struct orr_untimed *x, uint64_t enabled) {
     struct orr__x_search *search = &x->search;
     uint32_t best = highest(search, enabled);
     for (uint32_t i = 0; i + 1 < search->options.depth; i++) {
@@ -185,9 +185,9 @@ static uint32_t choose_by_priority(struct orr_explore *x, uint64_t enabled) {
     return best;
 }
 
-void orr__x_process_appears(struct orr_explore *x, uint32_t process) {
+void orr__x_process_appears(struct orr_untimed *x, uint32_t process) {
     struct orr__x_search *search = &x->search;
-    if (search->options.strategy == ORR_EXPLORE_PCT) {
+    if (search->options.strategy == ORR_UNTIMED_PCT) {
         search->priorities[process] = orr_splitmix_next(&search->random) | UINT64_C(1) << 63;
     }
 }
@@ -201,18 +201,18 @@ static void draw_changes(struct orr__x_search *search) {
 
 /* --- */
 
-uint32_t orr__x_choose(struct orr_explore *x, uint64_t enabled) {
+uint32_t orr__x_choose(struct orr_untimed *x, uint64_t enabled) {
     struct orr__x_search *search = &x->search;
     uint32_t depth = x->step_count;
     switch (search->options.strategy) {
-    case ORR_EXPLORE_DPOR: return choose_systematically(x, enabled);
-    case ORR_EXPLORE_PCT: return choose_by_priority(x, enabled);
-    case ORR_EXPLORE_RANDOM: return choose_randomly(x, enabled);
-    case ORR_EXPLORE_FOLLOW:
+    case ORR_UNTIMED_DPOR: return choose_systematically(x, enabled);
+    case ORR_UNTIMED_PCT: return choose_by_priority(x, enabled);
+    case ORR_UNTIMED_RANDOM: return choose_randomly(x, enabled);
+    case ORR_UNTIMED_FOLLOW:
     default: break;
     }
     bool planned = depth < search->options.plan_length &&
-                   search->plan[depth] != ORR_EXPLORE_DEFAULT &&
+                   search->plan[depth] != ORR_UNTIMED_DEFAULT &&
                    (enabled & ORR__X_BIT(search->plan[depth]));
     return planned ? search->plan[depth] : default_of(x, enabled);
 }
@@ -220,7 +220,7 @@ uint32_t orr__x_choose(struct orr_explore *x, uint64_t enabled) {
 /* --- races --- */
 
 /* Slot of a pair of ids in the table, or of what is free for it. */
-static size_t find_race(const struct orr_explore *x, uint64_t hash) {
+static size_t find_race(const struct orr_untimed *x, uint64_t hash) {
     size_t at = (size_t)hash & (x->race_table_size - 1);
     while (x->race_table[at] && x->race_table[at] != hash) {
         at = (at + 1) & (x->race_table_size - 1);
@@ -228,7 +228,7 @@ static size_t find_race(const struct orr_explore *x, uint64_t hash) {
     return at;
 }
 
-static bool is_new_race(struct orr_explore *x, uint64_t a, uint64_t b) {
+static bool is_new_race(struct orr_untimed *x, uint64_t a, uint64_t b) {
     uint64_t hash = orr_splitmix_mix(a < b ? a : b);
     hash = orr_splitmix_mix(hash ^ (a < b ? b : a)) | 1;
     if (!x->race_table) {
@@ -249,7 +249,7 @@ static bool is_new_race(struct orr_explore *x, uint64_t a, uint64_t b) {
 
 /* Steps that lead to the later one before the earlier one: those in between that don't come after
  * the earlier one. */
-static void keep_race(struct orr_explore *x, uint32_t early, uint32_t late,
+static void keep_race(struct orr_untimed *x, uint32_t early, uint32_t late,
                       const struct orr_access *of_a, const struct orr_access *of_b) {
     if (orr__x_reserve(x, &x->races, &x->race_capacity, x->race_count + 1, sizeof *x->races,
                        ORR__X_RACES) != ORR_OK ||
@@ -257,8 +257,8 @@ static void keep_race(struct orr_explore *x, uint32_t early, uint32_t late,
                        ORR__X_PLANS) != ORR_OK) {
         return;
     }
-    struct orr_explore_race *race = &x->races[x->race_count++];
-    *race = (struct orr_explore_race){.a = x->steps[early],
+    struct orr_untimed_race *race = &x->races[x->race_count++];
+    *race = (struct orr_untimed_race){.a = x->steps[early],
                                       .b = x->steps[late],
                                       .of_a = *of_a,
                                       .of_b = *of_b,
@@ -275,8 +275,8 @@ static void keep_race(struct orr_explore *x, uint32_t early, uint32_t late,
 }
 
 /* Memory only: that calls of hosts can come in either order is no race of theirs. */
-static void note_race(struct orr_explore *x, uint32_t early, uint32_t late) {
-    const struct orr_explore_step *a = &x->steps[early], *b = &x->steps[late];
+static void note_race(struct orr_untimed *x, uint32_t early, uint32_t late) {
+    const struct orr_untimed_step *a = &x->steps[early], *b = &x->steps[late];
     for (uint32_t i = 0; i < a->access_count; i++) {
         const struct orr_access *of_a = &x->accesses[a->first_access + i];
         for (uint32_t k = 0; k < b->access_count && !ORR__X_IS_SHARED(of_a->memory); k++) {
@@ -292,17 +292,17 @@ static void note_race(struct orr_explore *x, uint32_t early, uint32_t late) {
     }
 }
 
-void orr__x_raced(struct orr_explore *x, uint32_t early, uint32_t late) {
+void orr__x_raced(struct orr_untimed *x, uint32_t early, uint32_t late) {
     note_race(x, early, late);
-    if (x->search.options.strategy == ORR_EXPLORE_DPOR && early >= x->search.options.plan_length) {
+    if (x->search.options.strategy == ORR_UNTIMED_DPOR && early >= x->search.options.plan_length) {
         try_other_order(x, early, late);
     }
 }
 
 /* --- searches --- */
 
-enum orr_status orr_explore_search(struct orr_explore *x,
-                                   const struct orr_explore_options *options) {
+enum orr_status orr_untimed_search(struct orr_untimed *x,
+                                   const struct orr_untimed_options *options) {
     struct orr__x_search *search = &x->search;
     if (orr_memory_grow(x->memory, &search->plan, &search->plan_capacity,
                         (size_t)options->plan_length + 1, 1, ORR__X_STEPS + 1) != ORR_OK) {
@@ -327,15 +327,15 @@ enum orr_status orr_explore_search(struct orr_explore *x,
     return ORR_OK;
 }
 
-static bool next_of_strategy(struct orr_explore *x) {
+static bool next_of_strategy(struct orr_untimed *x) {
     struct orr__x_search *search = &x->search;
     bool first = !search->started;
     search->started = true;
     switch (search->options.strategy) {
-    case ORR_EXPLORE_DPOR: return first || backtrack(search);
-    case ORR_EXPLORE_FOLLOW: return first;
-    case ORR_EXPLORE_PCT:
-    case ORR_EXPLORE_RANDOM:
+    case ORR_UNTIMED_DPOR: return first || backtrack(search);
+    case ORR_UNTIMED_FOLLOW: return first;
+    case ORR_UNTIMED_PCT:
+    case ORR_UNTIMED_RANDOM:
     default: break;
     }
     if (search->execution >= search->options.end) {
@@ -345,16 +345,16 @@ static bool next_of_strategy(struct orr_explore *x) {
     return true;
 }
 
-enum orr_status orr_explore_next(struct orr_explore *x) {
+enum orr_status orr_untimed_next(struct orr_untimed *x) {
     struct orr__x_search *search = &x->search;
-    if (search->started && x->outcome == ORR_EXPLORE_TOO_LONG) {
+    if (search->started && x->outcome == ORR_UNTIMED_TOO_LONG) {
         return ORR_UNSUPPORTED;
     }
     search->over = search->over || !next_of_strategy(x);
     if (search->over) {
         return ORR_NOT_READY;
     }
-    if (search->options.strategy == ORR_EXPLORE_PCT) {
+    if (search->options.strategy == ORR_UNTIMED_PCT) {
         for (uint32_t i = 0; i < x->process_count; i++) {
             orr__x_process_appears(x, i);
         }
@@ -363,16 +363,16 @@ enum orr_status orr_explore_next(struct orr_explore *x) {
     return ORR_OK;
 }
 
-uint64_t orr_explore_choices(const struct orr_explore *x) {
+uint64_t orr_untimed_choices(const struct orr_untimed *x) {
     return x->search.open;
 }
 
-uint64_t orr_explore_independent(const struct orr_explore *x, uint32_t process) {
+uint64_t orr_untimed_independent(const struct orr_untimed *x, uint32_t process) {
     assert(process < ORR__X_PROCESSES);
     return x->search.independent[process];
 }
 
-void orr__x_search_free(struct orr_explore *x) {
+void orr__x_search_free(struct orr_untimed *x) {
     orr_memory_free(x->memory, x->search.plan);
     orr_memory_free(x->memory, x->search.nodes);
 }

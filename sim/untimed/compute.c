@@ -1,9 +1,9 @@
 /* What commands do to memory. A step is whole, so nothing overlaps; what reads bytes that nobody
  * has written poisons what it writes. */
 #include "runtime/collective.h"
-#include "sim/explore/explore_internal.h"
+#include "sim/untimed/untimed_internal.h"
 
-bool orr__x_reads_undefined(const struct orr_explore *x, const struct orr_access *accesses,
+bool orr__x_reads_undefined(const struct orr_untimed *x, const struct orr_access *accesses,
                             size_t count) {
     for (size_t i = 0; i < count; i++) {
         const struct orr_access *access = &accesses[i];
@@ -16,20 +16,20 @@ bool orr__x_reads_undefined(const struct orr_explore *x, const struct orr_access
     return false;
 }
 
-static void settle_writes(struct orr_explore *x, const struct orr_command *command, bool poison) {
+static void settle_writes(struct orr_untimed *x, const struct orr_command *command, bool poison) {
     if (!x->timing_only && orr__writes_settle(x->memories, x->memory, command, poison) != ORR_OK) {
         x->out_of_memory = true;
     }
 }
 
-void orr__x_skip(struct orr_explore *x, const struct orr_command *command) {
+void orr__x_skip(struct orr_untimed *x, const struct orr_command *command) {
     if (command) {
         settle_writes(x, command, true);
     }
 }
 
 /* The first failure of a stream. Without memory for it the cause has no text. */
-static void fail(struct orr_explore *x, struct orr__x_stream *stream,
+static void fail(struct orr_untimed *x, struct orr__x_stream *stream,
                  const struct orr_error *error) {
     if (stream->failure) {
         return;
@@ -41,7 +41,7 @@ static void fail(struct orr_explore *x, struct orr__x_stream *stream,
     }
 }
 
-enum orr_command_status orr__x_compute(struct orr_explore *x, uint32_t id,
+enum orr_command_status orr__x_compute(struct orr_untimed *x, uint32_t id,
                                        struct orr_command *command) {
     if (x->timing_only) {
         return ORR_COMMAND_STATUS_OK;
@@ -60,7 +60,7 @@ enum orr_command_status orr__x_compute(struct orr_explore *x, uint32_t id,
 }
 
 /* A member whose stream has failed makes the others skip too. */
-static const struct orr__x_stream *failed_member(const struct orr_explore *x,
+static const struct orr__x_stream *failed_member(const struct orr_untimed *x,
                                                  const struct orr__x_group *group) {
     for (uint32_t i = 0; i < group->count; i++) {
         const struct orr__x_stream *stream = &x->streams[x->group_streams[group->first + i]];
@@ -71,7 +71,7 @@ static const struct orr__x_stream *failed_member(const struct orr_explore *x,
     return NULL;
 }
 
-enum orr_command_status orr__x_compute_group(struct orr_explore *x,
+enum orr_command_status orr__x_compute_group(struct orr_untimed *x,
                                              const struct orr__x_group *group) {
     const struct orr__x_stream *failed = failed_member(x, group);
     bool poison = false, broke = false;

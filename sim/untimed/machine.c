@@ -1,11 +1,11 @@
 /* Queues: commands enter at the call, and leave when they are chosen, or at once if they are no
  * steps. */
-#include "sim/explore/explore_internal.h"
+#include "sim/untimed/untimed_internal.h"
 
-uint32_t orr__x_process_new(struct orr_explore *x, bool is_host, uint32_t index) {
+uint32_t orr__x_process_new(struct orr_untimed *x, bool is_host, uint32_t index) {
     if (x->process_count == ORR__X_PROCESSES) {
         x->over = true;
-        x->outcome = ORR_EXPLORE_TOO_LONG;
+        x->outcome = ORR_UNTIMED_TOO_LONG;
         return ORR_ID_NONE;
     }
     uint32_t process = x->process_count++;
@@ -18,14 +18,14 @@ uint32_t orr__x_process_new(struct orr_explore *x, bool is_host, uint32_t index)
 enum orr_status orr__x_stream_create(struct orr_backend *backend, uint32_t device,
                                      enum orr_stream_kind kind, uint32_t *out_stream,
                                      struct orr_error *error) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     (void)kind;
     *out_stream = ORR_ID_NONE;
     uint32_t process = orr__x_process_new(x, false, x->stream_count);
     if (process == ORR_ID_NONE) {
         return orr_error_set(error, ORR_UNSUPPORTED,
                              "exploration is for at most %d streams and hosts together",
-                             ORR_EXPLORE_PROCESSES_MAX);
+                             ORR_UNTIMED_PROCESSES_MAX);
     }
     struct orr__x_stream *stream = &x->streams[x->stream_count];
     struct orr__x_slot *slots = stream->slots;
@@ -44,7 +44,7 @@ enum orr_status orr__x_stream_create(struct orr_backend *backend, uint32_t devic
 /* --- retiring --- */
 
 /* The head has ended with this status; the next slot is the head. */
-static void retire_head(struct orr_explore *x, uint32_t id, enum orr_command_status status) {
+static void retire_head(struct orr_untimed *x, uint32_t id, enum orr_command_status status) {
     struct orr__x_stream *stream = &x->streams[id];
     struct orr__x_slot *head = orr__x_head(stream);
     struct orr_command *command = head->command;
@@ -70,7 +70,7 @@ static void retire_head(struct orr_explore *x, uint32_t id, enum orr_command_sta
     x->retire.retired(x->retire.context, command, failed ? stream->failure : NULL);
 }
 
-static void inherit_failure(struct orr_explore *x, struct orr__x_stream *stream,
+static void inherit_failure(struct orr_untimed *x, struct orr__x_stream *stream,
                             struct orr_point point) {
     const struct orr__x_stream *other = &x->streams[point.stream];
     if (!stream->failed && other->failed && other->failed_seq <= point.seq) {
@@ -81,7 +81,7 @@ static void inherit_failure(struct orr_explore *x, struct orr__x_stream *stream,
 }
 
 /* Whether the head's waits are over. What it waited for comes before it. */
-static bool make_ready(struct orr_explore *x, uint32_t id) {
+static bool make_ready(struct orr_untimed *x, uint32_t id) {
     struct orr__x_stream *stream = &x->streams[id];
     const struct orr__x_slot *head = orr__x_head(stream);
     for (uint32_t i = 0; i < head->wait_count; i++) {
@@ -109,7 +109,7 @@ static bool make_ready(struct orr_explore *x, uint32_t id) {
 }
 
 /* The head is a step that can be chosen, once all members of its collective are there. */
-static void offer(struct orr_explore *x, uint32_t id) {
+static void offer(struct orr_untimed *x, uint32_t id) {
     const struct orr__x_slot *head = orr__x_head(&x->streams[id]);
     uint32_t process = x->streams[id].process;
     if (head->group) {
@@ -124,7 +124,7 @@ static void offer(struct orr_explore *x, uint32_t id) {
 }
 
 /* Streams (bits) go on as far as they can without a step. */
-static void settle(struct orr_explore *x, uint64_t streams) {
+static void settle(struct orr_untimed *x, uint64_t streams) {
     while (streams) {
         uint32_t id = (uint32_t)__builtin_ctzll(streams);
         struct orr__x_stream *stream = &x->streams[id];
@@ -148,7 +148,7 @@ static void settle(struct orr_explore *x, uint64_t streams) {
     }
 }
 
-static void execute_group(struct orr_explore *x, uint32_t number) {
+static void execute_group(struct orr_untimed *x, uint32_t number) {
     const struct orr__x_group group = x->groups[number];
     const uint32_t *streams = &x->group_streams[group.first];
     enum orr_command_status status = orr__x_compute_group(x, &group);
@@ -165,7 +165,7 @@ static void execute_group(struct orr_explore *x, uint32_t number) {
     settle(x, dirty);
 }
 
-void orr__x_execute(struct orr_explore *x, uint32_t process) {
+void orr__x_execute(struct orr_untimed *x, uint32_t process) {
     uint32_t id = x->processes[process].index;
     struct orr__x_stream *stream = &x->streams[id];
     const struct orr__x_slot *head = orr__x_head(stream);
@@ -193,7 +193,7 @@ void orr__x_execute(struct orr_explore *x, uint32_t process) {
     x->cause = ORR_ID_NONE;
 }
 
-bool orr__x_would_retire(const struct orr_explore *x, uint32_t by, struct orr_point point) {
+bool orr__x_would_retire(const struct orr_untimed *x, uint32_t by, struct orr_point point) {
     if (orr__x_retired(x, point)) {
         return true;
     }
@@ -222,7 +222,7 @@ bool orr__x_would_retire(const struct orr_explore *x, uint32_t by, struct orr_po
 
 /* --- submitting --- */
 
-static struct orr__x_slot *push_slot(struct orr_explore *x, uint32_t id) {
+static struct orr__x_slot *push_slot(struct orr_untimed *x, uint32_t id) {
     struct orr__x_stream *stream = &x->streams[id];
     size_t used = stream->head + stream->count;
     if (orr__x_reserve(x, &stream->slots, &stream->slot_capacity, used + 1, sizeof *stream->slots,
@@ -235,7 +235,7 @@ static struct orr__x_slot *push_slot(struct orr_explore *x, uint32_t id) {
     return &stream->slots[used];
 }
 
-static bool push_command(struct orr_explore *x, uint32_t id, const struct orr_command *command,
+static bool push_command(struct orr_untimed *x, uint32_t id, const struct orr_command *command,
                          const struct orr_point *waits, uint32_t wait_count, uint32_t group) {
     if (orr__x_reserve(x, &x->waits, &x->wait_capacity, x->wait_count + wait_count,
                        sizeof *x->waits, ORR__X_SLOTS) != ORR_OK) {
@@ -268,7 +268,7 @@ static bool push_command(struct orr_explore *x, uint32_t id, const struct orr_co
 }
 
 /* With several hosts a submit is a step of its host. */
-static enum orr__x_turn turn_to_submit(struct orr_explore *x, const struct orr_command *command,
+static enum orr__x_turn turn_to_submit(struct orr_untimed *x, const struct orr_command *command,
                                        const uint32_t *streams, uint32_t count) {
     if (x->over) {
         return ORR__X_OTHERS;
@@ -277,7 +277,7 @@ static enum orr__x_turn turn_to_submit(struct orr_explore *x, const struct orr_c
         return ORR__X_MINE;
     }
     struct orr__x_call *call = &x->hosts[command->record.host].call;
-    orr__x_call_begin(call, ORR_EXPLORE_HOST_CALL);
+    orr__x_call_begin(call, ORR_UNTIMED_HOST_CALL);
     call->command_kind = (enum orr_command_kind)command->record.header.a;
     call->name = command->record.name;
     call->site = command->record.site;
@@ -296,7 +296,7 @@ enum orr_status orr__x_submit(struct orr_backend *backend, uint32_t id,
                               const struct orr_command *command, const struct orr_point *waits,
                               uint32_t wait_count, struct orr_point *out_point,
                               struct orr_error *error) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     *out_point = (struct orr_point){.stream = id};
     if (turn_to_submit(x, command, &id, 1) != ORR__X_MINE) {
         return ORR_BLOCKED;
@@ -312,7 +312,7 @@ enum orr_status orr__x_submit(struct orr_backend *backend, uint32_t id,
 }
 
 /* A group of the commands, with all that they touch; its number + 1, or 0 without memory. */
-static uint32_t make_group(struct orr_explore *x, const uint32_t *streams,
+static uint32_t make_group(struct orr_untimed *x, const uint32_t *streams,
                            const struct orr_command *commands, uint32_t count) {
     size_t accesses = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -348,7 +348,7 @@ enum orr_status orr__x_submit_group(struct orr_backend *backend, const uint32_t 
                                     const struct orr_command *commands, uint32_t count,
                                     const struct orr_point *waits, uint32_t wait_count,
                                     struct orr_point *out_points, struct orr_error *error) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     out_points[0] = (struct orr_point){.stream = streams[0]};
     if (turn_to_submit(x, &commands[0], streams, count) != ORR__X_MINE) {
         return ORR_BLOCKED;
@@ -370,7 +370,7 @@ enum orr_status orr__x_submit_group(struct orr_backend *backend, const uint32_t 
     return ORR_OK;
 }
 
-void orr__x_undefine(struct orr_explore *x, uint32_t id, uint32_t memory, uint64_t offset,
+void orr__x_undefine(struct orr_untimed *x, uint32_t id, uint32_t memory, uint64_t offset,
                      uint64_t bytes) {
     uint32_t host = x->current;
     struct orr__x_slot *slot = push_slot(x, id);
@@ -389,7 +389,7 @@ void orr__x_undefine(struct orr_explore *x, uint32_t id, uint32_t memory, uint64
     }
 }
 
-void orr__x_retire_all(struct orr_explore *x) {
+void orr__x_retire_all(struct orr_untimed *x) {
     for (uint32_t i = 0; i < x->stream_count; i++) {
         while (x->streams[i].count > 0) {
             retire_head(x, i, ORR_COMMAND_STATUS_PENDING);

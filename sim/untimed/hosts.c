@@ -1,9 +1,9 @@
 /* Hosts: who goes on. A host acts until it observes something, or, where there are several, until
  * it touches what they share; from there on it wants a turn, which is a step like any other. */
 #include "runtime/splitmix.h"
-#include "sim/explore/explore_internal.h"
+#include "sim/untimed/untimed_internal.h"
 
-void orr__x_call_begin(struct orr__x_call *call, enum orr_explore_kind kind) {
+void orr__x_call_begin(struct orr__x_call *call, enum orr_untimed_kind kind) {
     call->kind = kind;
     call->command_kind = ORR_COMMAND_MARKER;
     call->name = call->site = 0;
@@ -11,7 +11,7 @@ void orr__x_call_begin(struct orr__x_call *call, enum orr_explore_kind kind) {
     call->asks_all = call->waits = false;
 }
 
-void orr__x_call_touch(struct orr_explore *x, struct orr__x_call *call, uint32_t memory,
+void orr__x_call_touch(struct orr_untimed *x, struct orr__x_call *call, uint32_t memory,
                        uint64_t offset, uint64_t bytes, uint32_t mode) {
     if (orr__x_reserve(x, &call->accesses, &call->access_capacity, call->access_count + 1,
                        sizeof *call->accesses, ORR__X_SLOTS) != ORR_OK) {
@@ -24,7 +24,7 @@ void orr__x_call_touch(struct orr_explore *x, struct orr__x_call *call, uint32_t
 /* --- who can go on --- */
 
 /* Hosts whose wait is over run again. */
-static void wake(struct orr_explore *x) {
+static void wake(struct orr_untimed *x) {
     for (uint64_t rest = x->blocked; rest; rest &= rest - 1) {
         uint32_t id = (uint32_t)__builtin_ctzll(rest);
         struct orr__x_host *host = &x->hosts[id];
@@ -71,7 +71,7 @@ static void count_vain(struct orr__x_host *host, struct orr_point point) {
     host->vain[at]++;
 }
 
-static uint64_t enabled_hosts(const struct orr_explore *x) {
+static uint64_t enabled_hosts(const struct orr_untimed *x) {
     uint64_t enabled = x->starters;
     for (uint64_t rest = x->starters; rest; rest &= rest - 1) {
         uint32_t process = (uint32_t)__builtin_ctzll(rest);
@@ -83,12 +83,12 @@ static uint64_t enabled_hosts(const struct orr_explore *x) {
     return enabled;
 }
 
-static void end(struct orr_explore *x, enum orr_explore_outcome outcome) {
+static void end(struct orr_untimed *x, enum orr_untimed_outcome outcome) {
     x->over = true;
     x->outcome = outcome;
 }
 
-static void grant(struct orr_explore *x, uint32_t process) {
+static void grant(struct orr_untimed *x, uint32_t process) {
     uint32_t id = x->processes[process].index;
     struct orr__x_host *host = &x->hosts[id];
     host->state = ORR__X_RUNS;
@@ -99,7 +99,7 @@ static void grant(struct orr_explore *x, uint32_t process) {
 
 /* Steps until a host can go on: one that runs, or one that is granted its step. With none the
  * execution is over. */
-static void schedule(struct orr_explore *x) {
+static void schedule(struct orr_untimed *x) {
     while (!x->over) {
         if (x->blocked) {
             wake(x);
@@ -109,16 +109,16 @@ static void schedule(struct orr_explore *x) {
         }
         uint64_t enabled = x->enabled | enabled_hosts(x);
         if (!enabled) {
-            end(x, ORR_EXPLORE_HANG);
+            end(x, ORR_UNTIMED_HANG);
             return;
         }
         if (x->step_count == ORR__X_STEPS) {
-            end(x, ORR_EXPLORE_TOO_LONG);
+            end(x, ORR_UNTIMED_TOO_LONG);
             return;
         }
         uint32_t process = orr__x_choose(x, enabled);
         if (process == ORR_ID_NONE) {
-            end(x, ORR_EXPLORE_ABANDONED);
+            end(x, ORR_UNTIMED_ABANDONED);
             return;
         }
         orr__x_note(x, process);
@@ -137,7 +137,7 @@ static void schedule(struct orr_explore *x) {
 }
 
 /* Whether this host goes on; if so it runs. */
-static enum orr__x_turn is_mine(struct orr_explore *x, uint32_t id) {
+static enum orr__x_turn is_mine(struct orr_untimed *x, uint32_t id) {
     if (x->over) {
         return ORR__X_OTHERS;
     }
@@ -149,7 +149,7 @@ static enum orr__x_turn is_mine(struct orr_explore *x, uint32_t id) {
     return ORR__X_OTHERS;
 }
 
-enum orr__x_turn orr__x_take_turn(struct orr_explore *x, uint32_t id) {
+enum orr__x_turn orr__x_take_turn(struct orr_untimed *x, uint32_t id) {
     struct orr__x_host *host = &x->hosts[id];
     host->now_ns++;
     if (x->granted == id || x->over) {
@@ -166,13 +166,13 @@ enum orr__x_turn orr__x_take_turn(struct orr_explore *x, uint32_t id) {
 /* --- calls --- */
 
 enum orr_status orr__x_query(struct orr_backend *backend, uint32_t id, struct orr_point point) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     struct orr__x_host *host = &x->hosts[id];
     struct orr__x_call *call = &host->call;
     if (x->over) {
         return ORR_BLOCKED;
     }
-    orr__x_call_begin(call, ORR_EXPLORE_HOST_ASKS);
+    orr__x_call_begin(call, ORR_UNTIMED_HOST_ASKS);
     if (orr__x_reserve(x, &call->points, &call->point_capacity, 1, sizeof *call->points,
                        ORR__X_SLOTS) != ORR_OK) {
         return ORR_NO_MEMORY;
@@ -199,7 +199,7 @@ enum orr_status orr__x_query(struct orr_backend *backend, uint32_t id, struct or
 }
 
 /* What a wait is for is decided when it is called, though it may be called again. */
-static bool capture(struct orr_explore *x, struct orr__x_host *host, const struct orr_point *points,
+static bool capture(struct orr_untimed *x, struct orr__x_host *host, const struct orr_point *points,
                     uint32_t count) {
     if (orr__x_reserve(x, &host->points, &host->point_capacity, count, sizeof *host->points,
                        ORR__X_SLOTS) != ORR_OK) {
@@ -216,20 +216,20 @@ static bool capture(struct orr_explore *x, struct orr__x_host *host, const struc
 }
 
 /* With several hosts, which commands a wait is for depends on who has enqueued before. */
-static enum orr__x_turn turn_to_wait(struct orr_explore *x, uint32_t id,
+static enum orr__x_turn turn_to_wait(struct orr_untimed *x, uint32_t id,
                                      const struct orr_point *points, uint32_t count) {
     if (!x->multi) {
         return ORR__X_MINE;
     }
     struct orr__x_call *call = &x->hosts[id].call;
-    orr__x_call_begin(call, ORR_EXPLORE_HOST_CALL);
+    orr__x_call_begin(call, ORR_UNTIMED_HOST_CALL);
     for (uint32_t i = 0; i < count; i++) {
         orr__x_call_touch(x, call, ORR__X_OF_STREAMS, points[i].stream, 1, ORR_ACCESS_READ);
     }
     return orr__x_take_turn(x, id);
 }
 
-static enum orr_status finish_wait(struct orr_explore *x, struct orr__x_host *host) {
+static enum orr_status finish_wait(struct orr_untimed *x, struct orr__x_host *host) {
     for (size_t i = 0; i < host->point_count; i++) {
         struct orr_point point = host->points[i];
         uint32_t clock = x->streams[point.stream].retireds[point.seq - 1].clock;
@@ -242,7 +242,7 @@ static enum orr_status finish_wait(struct orr_explore *x, struct orr__x_host *ho
 
 /* The first that has retired ends a wait for any: a question about each, asked until one answer is
  * yes. */
-static enum orr_status wait_any(struct orr_explore *x, uint32_t id, const struct orr_point *points,
+static enum orr_status wait_any(struct orr_untimed *x, uint32_t id, const struct orr_point *points,
                                 uint32_t count) {
     for (;;) {
         for (uint32_t i = 0; i < count; i++) {
@@ -257,7 +257,7 @@ static enum orr_status wait_any(struct orr_explore *x, uint32_t id, const struct
 enum orr_status orr__x_wait(struct orr_backend *backend, uint32_t id,
                             const struct orr_point *points, uint32_t count, enum orr_wait_mode mode,
                             int64_t deadline_ns, struct orr_error *error) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     struct orr__x_host *host = &x->hosts[id];
     (void)deadline_ns; /* without time nothing is late */
     if (x->over) {
@@ -294,12 +294,12 @@ enum orr_status orr__x_wait(struct orr_backend *backend, uint32_t id,
 
 /* Asks what has retired of everything. Only where there is something that has not. */
 void orr__x_poll(struct orr_backend *backend) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     struct orr__x_host *host = &x->hosts[x->current];
     if (x->over || x->multi || !x->enabled || host->state != ORR__X_RUNS) {
         return;
     }
-    orr__x_call_begin(&host->call, ORR_EXPLORE_HOST_ASKS);
+    orr__x_call_begin(&host->call, ORR_UNTIMED_HOST_ASKS);
     host->call.asks_all = true;
     (void)orr__x_take_turn(x, x->current);
     for (uint32_t i = 0; i < x->stream_count; i++) {
@@ -333,7 +333,7 @@ static uint64_t digest(uint64_t before, const unsigned char *bytes, uint64_t cou
     return state;
 }
 
-static void note_read(struct orr_explore *x, struct orr__x_host *host,
+static void note_read(struct orr_untimed *x, struct orr__x_host *host,
                       const struct orr_command *command, bool undefined) {
     host->reads = orr_splitmix_mix(host->reads + 1);
     for (uint32_t i = 0; !undefined && i < command->access_count; i++) {
@@ -343,7 +343,7 @@ static void note_read(struct orr_explore *x, struct orr__x_host *host,
     }
 }
 
-static enum orr_status act_on_memory(struct orr_explore *x, struct orr__x_host *host,
+static enum orr_status act_on_memory(struct orr_untimed *x, struct orr__x_host *host,
                                      const struct orr_command *command, struct orr_error *error,
                                      bool *out_undefined) {
     *out_undefined = false;
@@ -364,14 +364,14 @@ static enum orr_status act_on_memory(struct orr_explore *x, struct orr__x_host *
 
 enum orr_status orr__x_host_access(struct orr_backend *backend, const struct orr_command *command,
                                    struct orr_error *error) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     uint32_t id = command->record.host;
     struct orr__x_host *host = &x->hosts[id];
     struct orr__x_call *call = &host->call;
     if (x->over) {
         return ORR_BLOCKED;
     }
-    orr__x_call_begin(call, ORR_EXPLORE_HOST_ACCESS);
+    orr__x_call_begin(call, ORR_UNTIMED_HOST_ACCESS);
     call->command_kind = (enum orr_command_kind)command->record.header.a;
     call->name = command->record.name;
     call->site = command->record.site;
@@ -400,7 +400,7 @@ enum orr_status orr__x_host_access(struct orr_backend *backend, const struct orr
 
 /* --- several hosts --- */
 
-static void start_host(struct orr_explore *x, uint32_t id, uint32_t process, uint32_t clock) {
+static void start_host(struct orr_untimed *x, uint32_t id, uint32_t process, uint32_t clock) {
     struct orr__x_host *host = &x->hosts[id];
     struct orr__x_call call = host->call;
     struct orr_point *points = host->points;
@@ -417,7 +417,7 @@ static void start_host(struct orr_explore *x, uint32_t id, uint32_t process, uin
 
 /* A host begins with what who makes it knows; if all others have ended, with what they knew. */
 enum orr_status orr__x_host_create(struct orr_backend *backend, uint32_t *out_host) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     *out_host = ORR_ID_NONE;
     uint32_t process = orr__x_process_new(x, true, x->host_count);
     if (process == ORR_ID_NONE) {
@@ -434,7 +434,7 @@ enum orr_status orr__x_host_create(struct orr_backend *backend, uint32_t *out_ho
 }
 
 /* The host that goes on: granted its step, or the first that runs. */
-static uint32_t next_running(const struct orr_explore *x) {
+static uint32_t next_running(const struct orr_untimed *x) {
     if (x->granted != ORR_ID_NONE) {
         return x->granted;
     }
@@ -449,7 +449,7 @@ static uint32_t next_running(const struct orr_explore *x) {
 /* As runtime/backend.h says, and the answer to a host that asks whether it is its turn. */
 enum orr_status orr__x_host_next(struct orr_backend *backend, uint32_t *out_host,
                                  struct orr_error *error) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     uint32_t asking = x->asking;
     x->asking = ORR_ID_NONE;
     if (asking != ORR_ID_NONE) {
@@ -472,17 +472,17 @@ enum orr_status orr__x_host_next(struct orr_backend *backend, uint32_t *out_host
 }
 
 void orr__x_host_concerns(struct orr_backend *backend, uint32_t id, uint64_t thing) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     struct orr__x_call *call = &x->hosts[id].call;
     x->asking = id;
     if (x->multi && !x->over) {
-        orr__x_call_begin(call, ORR_EXPLORE_HOST_CALL);
+        orr__x_call_begin(call, ORR_UNTIMED_HOST_CALL);
         orr__x_call_touch(x, call, ORR__X_OF_MEETINGS, thing, 1, ORR_ACCESS_WRITE);
     }
 }
 
 void orr__x_host_done(struct orr_backend *backend, uint32_t id) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     if (x->hosts[id].state == ORR__X_RUNS) {
         x->running--;
     }
@@ -491,25 +491,25 @@ void orr__x_host_done(struct orr_backend *backend, uint32_t id) {
 }
 
 void orr__x_host_park(struct orr_backend *backend, uint32_t id) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     assert(x->hosts[id].state == ORR__X_RUNS);
     x->hosts[id].state = ORR__X_PARKED;
     x->running--;
 }
 
 void orr__x_host_unpark(struct orr_backend *backend, uint32_t id, uint32_t by) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     assert(x->hosts[id].state == ORR__X_PARKED);
     x->hosts[id].state = ORR__X_RUNS;
     x->hosts[id].clock = orr__x_clock_join(x, x->hosts[id].clock, x->hosts[by].clock);
     x->running++;
 }
 
-void orr__x_drain(struct orr_explore *x) {
+void orr__x_drain(struct orr_untimed *x) {
     while (!x->over && x->enabled && x->step_count < ORR__X_STEPS) {
         uint32_t process = orr__x_choose(x, x->enabled);
         if (process == ORR_ID_NONE) {
-            end(x, ORR_EXPLORE_ABANDONED);
+            end(x, ORR_UNTIMED_ABANDONED);
             return;
         }
         orr__x_note(x, process);

@@ -1,12 +1,12 @@
 /* The backend's verbs but for those of machine.c and hosts.c: memory, opening, rewinding. */
 #include "runtime/splitmix.h"
-#include "sim/explore/explore_internal.h"
+#include "sim/untimed/untimed_internal.h"
 
 enum { POINTER_ALIGNMENT = 64, SPARES_MAX = 1024 };
 
 /* --- memory --- */
 
-static bool take_spare(struct orr_explore *x, uint64_t bytes, struct orr__memory *memory) {
+static bool take_spare(struct orr_untimed *x, uint64_t bytes, struct orr__memory *memory) {
     for (size_t i = x->spare_count; i-- > 0;) {
         if (x->spares[i].bytes == bytes) {
             *memory = x->spares[i];
@@ -17,14 +17,14 @@ static bool take_spare(struct orr_explore *x, uint64_t bytes, struct orr__memory
     return false;
 }
 
-static void free_memory(struct orr_explore *x, struct orr__memory *memory) {
+static void free_memory(struct orr_untimed *x, struct orr__memory *memory) {
     orr_memory_free(x->memory, memory->block);
     orr_memory_free(x->memory, memory->undefined);
     *memory = (struct orr__memory){0};
 }
 
 /* Bytes are kept for later executions; contents are undefined then as now. */
-static void keep_memory(struct orr_explore *x, struct orr__memory *memory) {
+static void keep_memory(struct orr_untimed *x, struct orr__memory *memory) {
     if (memory->block && x->spare_count < SPARES_MAX &&
         orr_memory_grow(x->memory, &x->spares, &x->spare_capacity, x->spare_count + 1,
                         sizeof *x->spares, SPARES_MAX) == ORR_OK) {
@@ -38,7 +38,7 @@ static void keep_memory(struct orr_explore *x, struct orr__memory *memory) {
 
 static enum orr_status memory_create(struct orr_backend *backend, uint32_t device, uint64_t bytes,
                                      uint32_t *out_memory, struct orr_error *error) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     *out_memory = ORR_ID_NONE;
     if (orr_memory_grow(x->memory, &x->memories, &x->memory_capacity, x->memory_count + 1,
                         sizeof *x->memories, ORR__X_MEMORIES) != ORR_OK) {
@@ -66,7 +66,7 @@ static enum orr_status memory_create(struct orr_backend *backend, uint32_t devic
 }
 
 static void memory_destroy(struct orr_backend *backend, uint32_t id) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     keep_memory(x, &x->memories[id]);
 }
 
@@ -76,7 +76,7 @@ static void *memory_pointer(struct orr_backend *backend, uint32_t id) {
 
 static void memory_undefine(struct orr_backend *backend, uint32_t stream, uint32_t id,
                             uint64_t offset, uint64_t bytes) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     if (!x->timing_only && !x->over) {
         orr__x_undefine(x, stream, id, offset, bytes);
     }
@@ -84,7 +84,7 @@ static void memory_undefine(struct orr_backend *backend, uint32_t stream, uint32
 
 static void memory_define(struct orr_backend *backend, uint32_t id, uint64_t offset,
                           uint64_t bytes) {
-    struct orr_explore *x = orr__x_of(backend);
+    struct orr_untimed *x = orr__x_of(backend);
     if (!x->timing_only &&
         orr__range_define(&x->memories[id], x->memory, offset, offset + bytes) != ORR_OK) {
         x->out_of_memory = true;
@@ -97,7 +97,7 @@ static void stream_destroy(struct orr_backend *backend, uint32_t stream) {
 }
 
 static enum orr_status fail_of(struct orr_backend *backend, uint32_t id, struct orr_error *error) {
-    const struct orr_explore *x = orr__x_of(backend);
+    const struct orr_untimed *x = orr__x_of(backend);
     const struct orr__x_stream *stream = &x->streams[id];
     if (x->out_of_memory) {
         return orr_error_set(error, ORR_NO_MEMORY, "explore: out of host memory");
@@ -112,7 +112,7 @@ static enum orr_status fail_of(struct orr_backend *backend, uint32_t id, struct 
 /* --- from one execution to the next --- */
 
 /* As right after open. Arrays stay as large as they have become. */
-static void restart(struct orr_explore *x) {
+static void restart(struct orr_untimed *x) {
     for (uint32_t i = 0; i < x->stream_count; i++) {
         if (x->streams[i].owns_failure) {
             orr_memory_free(x->memory, x->streams[i].failure);
@@ -128,7 +128,7 @@ static void restart(struct orr_explore *x) {
     x->multi = x->over = false;
     x->granted = x->asking = x->cause = ORR_ID_NONE;
     x->current = 0;
-    x->outcome = ORR_EXPLORE_COMPLETE;
+    x->outcome = ORR_UNTIMED_COMPLETE;
     x->memory_count = x->group_count = x->group_stream_count = x->group_access_count = 0;
     x->wait_count = x->access_count = x->question_count = 0;
     x->clock_count = 1; /* the clock of nothing */
@@ -137,13 +137,13 @@ static void restart(struct orr_explore *x) {
     (void)orr__x_host_create(&x->base, &host);
 }
 
-static void explore_rewind(struct orr_backend *backend) {
-    struct orr_explore *x = orr__x_of(backend);
+static void untimed_rewind(struct orr_backend *backend) {
+    struct orr_untimed *x = orr__x_of(backend);
     orr__x_retire_all(x);
     restart(x);
 }
 
-static void free_everything(struct orr_explore *x) {
+static void free_everything(struct orr_untimed *x) {
     const struct orr_memory *memory = x->memory;
     for (uint32_t i = 0; i < ORR__X_PROCESSES; i++) {
         orr_memory_free(memory, x->streams[i].slots);
@@ -180,8 +180,8 @@ static void free_everything(struct orr_explore *x) {
     orr_memory_free(memory, x);
 }
 
-static void explore_close(struct orr_backend *backend) {
-    struct orr_explore *x = orr__x_of(backend);
+static void untimed_close(struct orr_backend *backend) {
+    struct orr_untimed *x = orr__x_of(backend);
     orr__x_retire_all(x);
     free_everything(x);
 }
@@ -191,7 +191,7 @@ static const struct orr_backend_verbs verbs = {
     .name = "explore",
     .clock = "virtual",
     .collective = "ring",
-    .close = explore_close,
+    .close = untimed_close,
     .memory_create = memory_create,
     .memory_destroy = memory_destroy,
     .memory_pointer = memory_pointer,
@@ -213,14 +213,14 @@ static const struct orr_backend_verbs verbs = {
     .host_access = orr__x_host_access,
     .memory_undefine = memory_undefine,
     .memory_define = memory_define,
-    .rewind = explore_rewind,
+    .rewind = untimed_rewind,
     .host_concerns = orr__x_host_concerns,
 };
 
-enum orr_status orr_explore_open(const struct orr_backend_config *config,
+enum orr_status orr_untimed_open(const struct orr_backend_config *config,
                                  struct orr_backend **out_backend, struct orr_error *error) {
     *out_backend = NULL;
-    struct orr_explore *x = orr_memory_alloc(config->memory, sizeof *x);
+    struct orr_untimed *x = orr_memory_alloc(config->memory, sizeof *x);
     if (!x) {
         return orr_error_set(error, ORR_NO_MEMORY, "explore: out of host memory");
     }
@@ -228,7 +228,7 @@ enum orr_status orr_explore_open(const struct orr_backend_config *config,
     x->memory = config->memory;
     x->retire = config->retire;
     x->timing_only = config->timing_only;
-    x->search.options.strategy = ORR_EXPLORE_FOLLOW;
+    x->search.options.strategy = ORR_UNTIMED_FOLLOW;
     if (orr_memory_grow(x->memory, &x->clocks, &x->clock_capacity, 1, sizeof *x->clocks,
                         ORR__X_CLOCKS) != ORR_OK) {
         free_everything(x);
@@ -239,40 +239,40 @@ enum orr_status orr_explore_open(const struct orr_backend_config *config,
     return ORR_OK;
 }
 
-struct orr_explore *orr_explore_of(struct orr_backend *backend) {
+struct orr_untimed *orr_untimed_of(struct orr_backend *backend) {
     return backend->verbs == &verbs ? orr__x_of(backend) : NULL;
 }
 
 /* --- what happened --- */
 
-enum orr_explore_outcome orr_explore_end(struct orr_explore *x) {
+enum orr_untimed_outcome orr_untimed_end(struct orr_untimed *x) {
     if (!x->over) {
         orr__x_drain(x);
     }
-    return x->over ? x->outcome : ORR_EXPLORE_COMPLETE;
+    return x->over ? x->outcome : ORR_UNTIMED_COMPLETE;
 }
 
-const struct orr_explore_step *orr_explore_steps(const struct orr_explore *x, uint32_t *out_count) {
+const struct orr_untimed_step *orr_untimed_steps(const struct orr_untimed *x, uint32_t *out_count) {
     *out_count = x->step_count;
     return x->steps;
 }
 
-const struct orr_access *orr_explore_accesses(const struct orr_explore *x,
-                                              const struct orr_explore_step *step) {
+const struct orr_access *orr_untimed_accesses(const struct orr_untimed *x,
+                                              const struct orr_untimed_step *step) {
     return &x->accesses[step->first_access];
 }
 
-const struct orr_explore_race *orr_explore_races(const struct orr_explore *x, uint32_t *out_count) {
+const struct orr_untimed_race *orr_untimed_races(const struct orr_untimed *x, uint32_t *out_count) {
     *out_count = (uint32_t)x->race_count;
     return x->races;
 }
 
-const uint8_t *orr_explore_race_plan(const struct orr_explore *x,
-                                     const struct orr_explore_race *race) {
+const uint8_t *orr_untimed_race_plan(const struct orr_untimed *x,
+                                     const struct orr_untimed_race *race) {
     return &x->race_plans[race->first_plan];
 }
 
-uint64_t orr_explore_reads(const struct orr_explore *x) {
+uint64_t orr_untimed_reads(const struct orr_untimed *x) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < x->host_count; i++) {
         sum += orr_splitmix_mix(x->hosts[i].reads ^ (i + 1) * ORR_SPLITMIX_STEP);
@@ -293,7 +293,7 @@ static uint64_t take_in(uint64_t state, const unsigned char *bytes, uint64_t cou
     return state;
 }
 
-uint64_t orr_explore_contents(const struct orr_explore *x, uint32_t id, uint64_t offset,
+uint64_t orr_untimed_contents(const struct orr_untimed *x, uint32_t id, uint64_t offset,
                               uint64_t bytes) {
     const struct orr__memory *memory = &x->memories[id];
     uint64_t at = offset, end = offset + bytes, state = ORR_SPLITMIX_STEP;
@@ -311,7 +311,7 @@ uint64_t orr_explore_contents(const struct orr_explore *x, uint32_t id, uint64_t
     return state;
 }
 
-static uint32_t stuck_hosts(const struct orr_explore *x, struct orr_explore_blocked *blocked,
+static uint32_t stuck_hosts(const struct orr_untimed *x, struct orr_untimed_blocked *blocked,
                             uint32_t max) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < x->host_count && count < max; i++) {
@@ -320,7 +320,7 @@ static uint32_t stuck_hosts(const struct orr_explore *x, struct orr_explore_bloc
             continue;
         }
         blocked[count] =
-            (struct orr_explore_blocked){.is_host = true, .id = i, .waits_for = ORR_ID_NONE};
+            (struct orr_untimed_blocked){.is_host = true, .id = i, .waits_for = ORR_ID_NONE};
         for (size_t k = host->point_count; host->state == ORR__X_BLOCKED && k-- > 0;) {
             if (!orr__x_retired(x, host->points[k])) {
                 blocked[count].waits_for = host->points[k].stream;
@@ -332,7 +332,7 @@ static uint32_t stuck_hosts(const struct orr_explore *x, struct orr_explore_bloc
     return count;
 }
 
-uint32_t orr_explore_stuck(const struct orr_explore *x, struct orr_explore_blocked *blocked,
+uint32_t orr_untimed_stuck(const struct orr_untimed *x, struct orr_untimed_blocked *blocked,
                            uint32_t max) {
     uint32_t count = stuck_hosts(x, blocked, max);
     for (uint32_t i = 0; i < x->stream_count && count < max; i++) {
@@ -341,7 +341,7 @@ uint32_t orr_explore_stuck(const struct orr_explore *x, struct orr_explore_block
             continue;
         }
         const struct orr__x_slot *head = &stream->slots[stream->head];
-        blocked[count] = (struct orr_explore_blocked){
+        blocked[count] = (struct orr_untimed_blocked){
             .id = i, .waits_for = stream->waits_for, .waits_seq = stream->waits_seq};
         if (head->command) {
             blocked[count].name = head->command->record.name;

@@ -1,6 +1,6 @@
 /* The inside of exploration: the structures that its files share.
  *
- *     struct orr_explore
+ *     struct orr_untimed
  *      |- streams[]    queue of slots; the head is ready, or waits for points
  *      |- hosts[]      runs, wants a turn, is blocked, parked, or has ended
  *      |- processes[]  streams and hosts by one numbering: the bits of every mask
@@ -13,18 +13,18 @@
  * pool, which an execution fills from the beginning; whoever has one keeps its index.
  *
  * Threads: one. */
-#ifndef ORR_SIM_EXPLORE_EXPLORE_INTERNAL_H
-#define ORR_SIM_EXPLORE_EXPLORE_INTERNAL_H
+#ifndef ORR_SIM_UNTIMED_UNTIMED_INTERNAL_H
+#define ORR_SIM_UNTIMED_UNTIMED_INTERNAL_H
 
 #include <assert.h>
 #include <string.h>
 
-#include "sim/explore/explore.h"
+#include "sim/untimed/untimed.h"
 #include "sim/hazard_ranges.h"
 
 enum {
-    ORR__X_PROCESSES = ORR_EXPLORE_PROCESSES_MAX,
-    ORR__X_STEPS = ORR_EXPLORE_STEPS_MAX,
+    ORR__X_PROCESSES = ORR_UNTIMED_PROCESSES_MAX,
+    ORR__X_STEPS = ORR_UNTIMED_STEPS_MAX,
     ORR__X_SLOTS = 1 << 20,
     ORR__X_MEMORIES = 1 << 20,
     ORR__X_CLOCKS = 1 << 20,
@@ -96,7 +96,7 @@ enum orr__x_state { ORR__X_RUNS, ORR__X_WANTS, ORR__X_BLOCKED, ORR__X_PARKED, OR
 
 /* What a host wants to do, when it is a step. */
 struct orr__x_call {
-    enum orr_explore_kind kind;
+    enum orr_untimed_kind kind;
     enum orr_command_kind command_kind;
     uint32_t name, site;
     struct orr_access *accesses; /* capacity of them */
@@ -151,7 +151,7 @@ struct orr__x_node {
 };
 
 struct orr__x_search {
-    struct orr_explore_options options;
+    struct orr_untimed_options options;
     uint8_t *plan;
     size_t plan_capacity;
     struct orr__x_node *nodes; /* ORR__X_STEPS of them as they are needed */
@@ -167,7 +167,7 @@ struct orr__x_search {
     uint64_t independent[ORR__X_PROCESSES]; /* there, if the search is to be divided */
 };
 
-struct orr_explore {
+struct orr_untimed {
     struct orr_backend base; /* first */
     const struct orr_memory *memory;
     struct orr_retire retire;
@@ -191,7 +191,7 @@ struct orr_explore {
     uint32_t current; /* host that acted last */
     uint32_t cause;   /* step that happens now */
     bool over;        /* nothing happens any more: see outcome */
-    enum orr_explore_outcome outcome;
+    enum orr_untimed_outcome outcome;
 
     struct orr__memory *memories;
     size_t memory_count, memory_capacity;
@@ -213,7 +213,7 @@ struct orr_explore {
     struct orr__x_clock *clocks;
     size_t clock_count, clock_capacity;
 
-    struct orr_explore_step *steps;
+    struct orr_untimed_step *steps;
     struct orr__x_event *events;
     size_t step_capacity, event_capacity;
     uint32_t step_count;
@@ -222,7 +222,7 @@ struct orr_explore {
     struct orr__x_open_question *questions;
     size_t question_count, question_capacity;
 
-    struct orr_explore_race *races;
+    struct orr_untimed_race *races;
     size_t race_count, race_capacity;
     uint8_t *race_plans;
     size_t race_plan_count, race_plan_capacity;
@@ -232,15 +232,15 @@ struct orr_explore {
     struct orr__x_search search;
 };
 
-static inline struct orr_explore *orr__x_of(struct orr_backend *backend) {
-    return (struct orr_explore *)(void *)backend;
+static inline struct orr_untimed *orr__x_of(struct orr_backend *backend) {
+    return (struct orr_untimed *)(void *)backend;
 }
 
 static inline struct orr__x_slot *orr__x_head(struct orr__x_stream *stream) {
     return &stream->slots[stream->head];
 }
 
-static inline bool orr__x_retired(const struct orr_explore *x, struct orr_point point) {
+static inline bool orr__x_retired(const struct orr_untimed *x, struct orr_point point) {
     return point.seq == 0 || x->streams[point.stream].retired >= point.seq;
 }
 
@@ -272,33 +272,33 @@ enum orr_status orr__x_submit_group(struct orr_backend *backend, const uint32_t 
                                     const struct orr_point *waits, uint32_t wait_count,
                                     struct orr_point *out_points, struct orr_error *error);
 /* Memory becomes undefined in the order of a stream. */
-void orr__x_undefine(struct orr_explore *x, uint32_t stream, uint32_t memory, uint64_t offset,
+void orr__x_undefine(struct orr_untimed *x, uint32_t stream, uint32_t memory, uint64_t offset,
                      uint64_t bytes);
 /* Whether a point will have retired once a command of `by` (a stream that is enabled) has. */
-bool orr__x_would_retire(const struct orr_explore *x, uint32_t by, struct orr_point point);
+bool orr__x_would_retire(const struct orr_untimed *x, uint32_t by, struct orr_point point);
 /* The head of a process that is a stream happens, as the step that was noted last. */
-void orr__x_execute(struct orr_explore *x, uint32_t process);
+void orr__x_execute(struct orr_untimed *x, uint32_t process);
 /* A new process; ORR_ID_NONE, and the execution is over, if there are too many. */
-uint32_t orr__x_process_new(struct orr_explore *x, bool is_host, uint32_t index);
+uint32_t orr__x_process_new(struct orr_untimed *x, bool is_host, uint32_t index);
 /* Retires what is left as PENDING. */
-void orr__x_retire_all(struct orr_explore *x);
+void orr__x_retire_all(struct orr_untimed *x);
 
 /* compute.c: what commands do to memory */
-enum orr_command_status orr__x_compute(struct orr_explore *x, uint32_t stream,
+enum orr_command_status orr__x_compute(struct orr_untimed *x, uint32_t stream,
                                        struct orr_command *command);
-enum orr_command_status orr__x_compute_group(struct orr_explore *x,
+enum orr_command_status orr__x_compute_group(struct orr_untimed *x,
                                              const struct orr__x_group *group);
 /* What a skipped command (or NULL) would have written is not there. */
-void orr__x_skip(struct orr_explore *x, const struct orr_command *command);
-bool orr__x_reads_undefined(const struct orr_explore *x, const struct orr_access *accesses,
+void orr__x_skip(struct orr_untimed *x, const struct orr_command *command);
+bool orr__x_reads_undefined(const struct orr_untimed *x, const struct orr_access *accesses,
                             size_t count);
 
 /* hosts.c: who goes on */
 enum orr__x_turn { ORR__X_MINE, ORR__X_OTHERS };
 /* A host wants to do what its `call` says. OTHERS: it has to yield; also when all is over. */
-enum orr__x_turn orr__x_take_turn(struct orr_explore *x, uint32_t host);
-void orr__x_call_begin(struct orr__x_call *call, enum orr_explore_kind kind);
-void orr__x_call_touch(struct orr_explore *x, struct orr__x_call *call, uint32_t memory,
+enum orr__x_turn orr__x_take_turn(struct orr_untimed *x, uint32_t host);
+void orr__x_call_begin(struct orr__x_call *call, enum orr_untimed_kind kind);
+void orr__x_call_touch(struct orr_untimed *x, struct orr__x_call *call, uint32_t memory,
                        uint64_t offset, uint64_t bytes, uint32_t mode);
 enum orr_status orr__x_query(struct orr_backend *backend, uint32_t host, struct orr_point point);
 enum orr_status orr__x_wait(struct orr_backend *backend, uint32_t host,
@@ -317,26 +317,26 @@ void orr__x_host_concerns(struct orr_backend *backend, uint32_t host, uint64_t t
 enum orr_status orr__x_host_access(struct orr_backend *backend, const struct orr_command *command,
                                    struct orr_error *error);
 /* Everything that is enabled happens, though nobody waits for it. */
-void orr__x_drain(struct orr_explore *x);
+void orr__x_drain(struct orr_untimed *x);
 
 /* events.c: clocks, dependence, what came before what */
-uint32_t orr__x_clock_join(struct orr_explore *x, uint32_t a, uint32_t b);
-struct orr__x_move orr__x_next_move(struct orr_explore *x, uint32_t process);
-bool orr__x_dependent(const struct orr_explore *x, const struct orr__x_move *a,
+uint32_t orr__x_clock_join(struct orr_untimed *x, uint32_t a, uint32_t b);
+struct orr__x_move orr__x_next_move(struct orr_untimed *x, uint32_t process);
+bool orr__x_dependent(const struct orr_untimed *x, const struct orr__x_move *a,
                       const struct orr__x_move *b);
 /* Notes that `process` makes the next step. */
-void orr__x_note(struct orr_explore *x, uint32_t process);
+void orr__x_note(struct orr_untimed *x, uint32_t process);
 /* Questions whose answer is yes by now are not open any more. */
-void orr__x_answer(struct orr_explore *x);
-enum orr_status orr__x_reserve(struct orr_explore *x, void *items, size_t *capacity, size_t needed,
+void orr__x_answer(struct orr_untimed *x);
+enum orr_status orr__x_reserve(struct orr_untimed *x, void *items, size_t *capacity, size_t needed,
                                size_t size, size_t max);
 
 /* search.c */
 /* The process of the next step; ORR_ID_NONE: the execution is to be abandoned. */
-uint32_t orr__x_choose(struct orr_explore *x, uint64_t enabled);
+uint32_t orr__x_choose(struct orr_untimed *x, uint64_t enabled);
 /* Steps `early` and `late` (the last one) could have come the other way round. */
-void orr__x_raced(struct orr_explore *x, uint32_t early, uint32_t late);
-void orr__x_process_appears(struct orr_explore *x, uint32_t process);
-void orr__x_search_free(struct orr_explore *x);
+void orr__x_raced(struct orr_untimed *x, uint32_t early, uint32_t late);
+void orr__x_process_appears(struct orr_untimed *x, uint32_t process);
+void orr__x_search_free(struct orr_untimed *x);
 
 #endif
