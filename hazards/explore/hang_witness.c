@@ -141,14 +141,16 @@ static void keep_partners(const struct orr__queue_plan *plan, const uint32_t *st
     }
 }
 
-/* What would let the blocked go on: unlocks and notifications that exist. */
-static void keep_releases(const struct orr__queue_plan *plan, uint32_t op, bool *keep) {
-    const struct orr_stream_op *ops = plan->program->ops;
+/* What would let the blocked go on: unlocks by the host that holds the lock, notifications. */
+static void keep_releases(const struct orr__queue_plan *plan, const uint32_t *state, uint32_t op,
+                          bool *keep) {
+    const struct orr_stream_op *ops = plan->program->ops, *blocked = &ops[op];
     for (uint32_t i = 0; i < plan->program->op_count; i++)
-        if ((ops[op].kind == ORR_OP_LOCK && ops[i].kind == ORR_OP_UNLOCK &&
-             ops[i].object == ops[op].object) ||
-            (ops[op].kind == ORR_OP_AWAIT && ops[i].kind == ORR_OP_NOTIFY &&
-             ops[i].object == ops[op].object))
+        if ((blocked->kind == ORR_OP_LOCK && ops[i].kind == ORR_OP_UNLOCK &&
+             ops[i].object == blocked->object &&
+             state[plan->at.locks + blocked->object] == 1 + ops[i].host) ||
+            (blocked->kind == ORR_OP_AWAIT && ops[i].kind == ORR_OP_NOTIFY &&
+             ops[i].object == blocked->object))
             keep[i] = true;
 }
 
@@ -163,7 +165,7 @@ static void mark_needed(const struct orr__queue_plan *plan, const uint32_t *stat
         if (op == ORR_NONE)
             continue;
         keep[op] = true;
-        keep_releases(plan, op, keep);
+        keep_releases(plan, state, op, keep);
         if (actor >= plan->stream_count)
             continue;
         for (uint32_t i = 0; i < plan->calls[op].entry_count; i++) {

@@ -199,8 +199,10 @@ static enum orr_status touch_all(struct orr__order_plan *plan, const uint32_t *e
             status = add_touch(plan, i, first_staging + i - 1, first_staging + i, false);
         for (uint32_t k = 0; status == ORR_OK && k < action->access_count; k++) {
             const struct orr__plan_access *access = &plan->accesses[action->access_first + k];
-            status = touch_access(plan, access, ended_block[access->name] == access->block, bounds,
-                                  bound_count, first_cell);
+            /* After its end it is poisoned anyway, whether that has run or not. */
+            bool may_end =
+                access->ended_op == ORR_NONE && ended_block[access->name] == access->block;
+            status = touch_access(plan, access, may_end, bounds, bound_count, first_cell);
         }
         if (status == ORR_OK && i + 1 < plan->action_count && plan->actions[i + 1].part == 1)
             status = add_touch(plan, i, first_staging + i, first_staging + i + 1, true);
