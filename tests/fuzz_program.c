@@ -12,6 +12,7 @@
 
 #include "hazards/check_json.h"
 #include "hazards/json_events.h"
+#include "hazards/stream_op_fields.h"
 #include "hazards/stream_program_read.h"
 #include "hazards/stream_program_write.h"
 #include "tests/stream_program_fixture.h"
@@ -78,13 +79,14 @@ static const char *const operations[] = {
     "\"op\":\"capture_begin\",\"stream\":\"%s\",\"host\":\"%c\"",
     "\"op\":\"capture_end\",\"stream\":\"%s\",\"host\":\"%c\"",
     "\"op\":\"graph_launch\",\"graph\":[{}]",
+    "\"op\":\"coll\",\"comm\":\"c\",\"stream\":\"%s\",\"rank\":1e0,\"count\":1.50",
     "\"op\":\"kernel\",\"stream\":7",
     "\"op\":\"kernel\",\"stream\":\"nowhere\"",
     "\"op\":\"kernel\",\"stream\":\"%s\",\"reads\":[\"%b[\"]",
     "\"op\":null",
-    "\"op\":\"coll\",\"comm\":\"c\",\"stream\":\"%s\",\"rank\":1e0,\"count\":1.50",
+    "\"op\":\"lokc\",\"lock\":\"l\"",
 };
-enum { OPERATIONS = sizeof operations / sizeof operations[0] };
+enum { OPERATIONS = sizeof operations / sizeof operations[0], MALFORMED = 5 };
 
 struct input {
     const uint8_t *data;
@@ -96,6 +98,25 @@ static unsigned draw(struct input *input) {
         return 0;
     input->size--;
     return *input->data++;
+}
+
+/* Whether the oracle lists the operation. */
+static bool is_listed(const char *form, enum orr_oracle oracle) {
+    char name[32];
+    if (sscanf(form, "\"op\":\"%31[a-z_]", name) != 1)
+        return false;
+    return orr__op_is_listed(orr__stream_op_find(name), oracle);
+}
+
+/* A form for the oracle; now and then one that is malformed, or of another oracle. */
+static const char *draw_form(struct input *input, enum orr_oracle oracle) {
+    unsigned drawn = draw(input);
+    if (drawn >= 5 * (OPERATIONS - MALFORMED)) /* a few of 256 */
+        return operations[drawn % OPERATIONS];
+    unsigned at = drawn % (OPERATIONS - MALFORMED);
+    while (!is_listed(operations[at], oracle))
+        at = (at + 1) % (OPERATIONS - MALFORMED);
+    return operations[at];
 }
 
 /* One operation with names drawn from the input; the length of what was added. */
@@ -124,7 +145,10 @@ static size_t build_operation(char *text, const char *form, struct input *input)
 static size_t build_line(char *text, struct input *input) {
     static const char *const oracles[] = {"hb", "hang", "capture", "hb"};
     static const char *const modes[] = {"global", "thread_local", "relaxed", "global"};
+    static const enum orr_oracle of[] = {ORR_ORACLE_HB, ORR_ORACLE_HANG, ORR_ORACLE_CAPTURE,
+                                         ORR_ORACLE_HB};
     unsigned options = draw(input), more = draw(input);
+    enum orr_oracle oracle = of[options & 3];
     size_t used = (size_t)snprintf(
         text, TEXT_MAX,
         "{\"id\":\"x\",\"program\":{\"oracle\":\"%s\",\"capture_mode\":\"%s\",\"pageable\":\"%s\","
@@ -135,7 +159,7 @@ static size_t build_line(char *text, struct input *input) {
         oracles[options & 3], modes[options >> 2 & 3], options & 16 ? "staged" : "strict",
         options & 32 ? "true" : "false", more & 3, more & 4 ? "null" : "2", more >> 3 & 1);
     for (int i = 0; i < OPS_MAX && input->size > 0; i++) {
-        const char *form = operations[draw(input) % OPERATIONS];
+        const char *form = draw_form(input, oracle);
         used += (size_t)sprintf(text + used, "%s{", i > 0 ? "," : "");
         used += build_operation(text + used, form, input);
         text[used++] = '}';
