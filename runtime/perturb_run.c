@@ -17,6 +17,19 @@ static bool is_memory(enum orr_perturb_kind kind) {
            kind == ORR_PERTURB_ALLOCATOR;
 }
 
+static bool is_about_time(enum orr_perturb_kind kind) {
+    return kind == ORR_PERTURB_JITTER || kind == ORR_PERTURB_HOST_JITTER ||
+           kind == ORR_PERTURB_STRAGGLER || kind == ORR_PERTURB_SLOW_LINK ||
+           kind == ORR_PERTURB_LATE_RANK || kind == ORR_PERTURB_STALL_HOST ||
+           kind == ORR_PERTURB_DELAY || kind == ORR_PERTURB_SEED;
+}
+
+/* Where a program is run in every order nothing takes time: rules about it say nothing there. */
+static bool is_kept(const struct orr_runtime *runtime, enum orr_perturb_kind kind) {
+    return runtime->verbs->perturb || is_memory(kind) ||
+           (is_about_time(kind) && runtime->verbs->rewind);
+}
+
 static enum orr_status check_device(struct orr_runtime *runtime,
                                     const struct orr_perturb_rule *rule, uint32_t device) {
     if (device >= ORR_PERTURB_HOST || device < runtime->device_count)
@@ -35,8 +48,7 @@ static enum orr_status check_rule(struct orr_runtime *runtime,
         return orr__runtime_fail(runtime, ORR_INVALID,
                                  "perturb: %s: device %u has no link to itself",
                                  orr_perturb_key(rule->kind), (unsigned)rule->device);
-    if (status == ORR_OK && !is_memory(rule->kind) && rule->kind != ORR_PERTURB_SEED &&
-        !runtime->verbs->perturb)
+    if (status == ORR_OK && !is_kept(runtime, rule->kind))
         return orr__runtime_fail(runtime, ORR_UNSUPPORTED, "perturb: backend '%s' has no %s",
                                  runtime->verbs->name, orr_perturb_key(rule->kind));
     return status;

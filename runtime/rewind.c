@@ -58,9 +58,9 @@ static enum orr_status restart_device(struct orr_runtime *runtime, struct orr__d
     device->all_end = &device->all;
     memset(device->roles, 0, sizeof device->roles);
     device->reserved_told = 0;
+    device->spec.memory_bytes = device->memory_bytes;
     assert(!device->buffers && !device->deferred);
-    const struct orr__allocator *allocator = device->allocator;
-    if (!allocator->first && !allocator->pools && !allocator->adversarial)
+    if (!device->allocator->first && !device->allocator->pools && !runtime->perturb)
         return ORR_OK; /* nobody has asked it for anything */
     orr__allocator_destroy(&device->allocator);
     return orr__allocator_create(runtime->memory, device->spec.memory_bytes,
@@ -76,10 +76,10 @@ enum orr_status orr_runtime_rewind(struct orr_runtime *runtime) {
     forget_objects(runtime);
     restart_counts(runtime);
     restart_calls(runtime);
-    orr_memory_free(runtime->memory, runtime->perturb); /* the program gives its rules anew */
-    runtime->perturb = NULL;
     for (uint32_t i = 0; i < runtime->device_count; i++)
         if (restart_device(runtime, &runtime->devices[i]) != ORR_OK)
             return orr__runtime_no_memory(runtime);
+    orr_memory_free(runtime->memory, runtime->perturb);
+    runtime->perturb = NULL;
     return ORR_OK;
 }

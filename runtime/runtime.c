@@ -170,6 +170,7 @@ static enum orr_status create_devices(struct orr_runtime *runtime,
     for (uint32_t i = 0; i < config->device_count; i++) {
         struct orr__device *device = &runtime->devices[i];
         device->spec = config->specs[i];
+        device->memory_bytes = device->spec.memory_bytes;
         device->deferred_end = &device->deferred;
         device->all_end = &device->all;
         enum orr_status status = orr__allocator_create(runtime->memory, device->spec.memory_bytes,

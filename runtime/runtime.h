@@ -85,7 +85,8 @@ enum orr_status orr_runtime_finish(struct orr_runtime *runtime) ORR_MUST_CHECK;
 void orr_runtime_destroy(struct orr_runtime **runtime);
 
 /* As it was right after its creation, for running a program once more at a fraction of the cost of
- * a new runtime: everything that was made in it is gone, and ids start again; names stay.
+ * a new runtime: everything that was made in it is gone, perturbations too, and ids start again;
+ * names stay.
  * ORR_UNSUPPORTED if the backend can't, or with a sink. After ORR_NO_MEMORY only destroy is
  * left. */
 enum orr_status orr_runtime_rewind(struct orr_runtime *runtime) ORR_MUST_CHECK;

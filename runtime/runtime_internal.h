@@ -204,6 +204,7 @@ struct orr_buffer {
 
 struct orr__device {
     struct orr_device_spec spec;
+    uint64_t memory_bytes; /* the spec's, whatever a perturbation makes of that */
     struct orr__allocator *allocator;
     struct orr_stream *streams[ORR__STREAM_KINDS]; /* its own, by kind */
     struct orr_stream *legacy;                     /* its legacy default stream; on first use */

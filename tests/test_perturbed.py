@@ -5,7 +5,8 @@
 
 Slower in whatever way: a scenario prints what it prints undisturbed, but for its times, meets its
 expectations but for those about times, and leaves a trace without findings. So with the adversarial
-allocator, which hands freed memory out at once. Faults: exit code 4 and one line that names the
+allocator, which hands freed memory out at once. A check finds the same in a racy scenario whatever
+its times. Faults: exit code 4 and one line that names the
 cause; the trace says what was perturbed and is marked as failed.
 
 ORR_TEST_SEED is the first seed. Prints TAP. Needs nothing but Python's standard library.
@@ -123,6 +124,32 @@ def fault_case(rules, named):
     return f"{rules} ends the run and is named", check
 
 
+def findings(scenario, *options):
+    """What the check finds: kind and message, in order of texts."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, _, error, trace = run(folder, scenario, "", "--check", *options)
+        if code not in (0, 1):
+            return f"exit code {code}: {error}"
+        database = sqlite3.connect(trace)
+        rows = database.execute("SELECT kind, message FROM finding WHERE severity != 'note'")
+        found = sorted(map(str, rows))
+        database.close()
+    return found
+
+
+def check_case(scenario):
+    """What is found follows from the calls: other times, same findings."""
+    def check():
+        plain = findings(scenario)
+        for rules in (f"jitter=0.9 host_jitter=0.9 seed={SEED}", "straggler=device:0,by:30",
+                      "allocator=adversarial"):
+            other = findings(scenario, "--perturb", rules)
+            if other != plain:
+                return f"with {rules}: {other}; without: {plain}"
+        return None
+    return f"{scenario}: the same findings at other times", check
+
+
 def repeat_case(rules):
     """The same rules twice: the same trace, byte for byte."""
     def check():
@@ -141,6 +168,10 @@ def main():
     cases = [slower_case(*program, rules) for i, program in enumerate(CLEAN)
              for j, rules in enumerate(SLOWER) if (i + j + SEED) % 3 == 0]
     cases += [fault_case(rules, named) for rules, named in FAULTS]
+    # Hangs end the run before anything could be found.
+    cases += [check_case(f"races/{path.name}")
+              for path in sorted((ROOT / "scenarios/races").glob("*.lua"))
+              if "-- test: --check\n" in path.read_text(encoding="utf-8")]
     cases += [repeat_case(rules) for rules in
               ("jitter=0.7 host_jitter=0.7 seed=5", "lose_link=device:0,at:200us")]
     cases = [case for case in cases if len(sys.argv) < 2 or re.search(sys.argv[1], case[0])]
