@@ -147,3 +147,44 @@ void orr_fix_clear(struct orr_fix *fix) {
     orr_stream_program_destroy(&fix->program);
     *fix = (struct orr_fix){.next.op_b = ORR_NONE};
 }
+
+/* --- all --- */
+
+static bool keep_first(void *context, const struct orr_order_finding *finding) {
+    *(struct orr_order_finding *)context = *finding;
+    return false;
+}
+
+/* One more fix; *out_is_over: there was nothing to fix, or no fix proved. */
+static enum orr_status fix_next(struct orr_stream_program **program, uint32_t *count,
+                                bool *out_is_safe, bool *out_is_over) {
+    struct orr_order_finding first = {.op_b = ORR_NONE};
+    struct orr_fix fix = {.program = NULL};
+    enum orr_status status = orr_check_order_all(*program, keep_first, &first, NULL);
+    *out_is_safe = status == ORR_OK && first.op_b == ORR_NONE;
+    if (status == ORR_OK && !*out_is_safe)
+        status = orr_fix_find(*program, &first, &fix);
+    *out_is_over = !fix.is_proven;
+    if (fix.is_proven) {
+        orr_stream_program_destroy(program);
+        *program = fix.program;
+        fix.program = NULL;
+        ++*count;
+    }
+    orr_fix_clear(&fix);
+    return status;
+}
+
+enum orr_status orr_fix_all(const struct orr_stream_program *program, uint32_t fixes_max,
+                            struct orr_stream_program **out_program, uint32_t *out_count,
+                            bool *out_is_safe) {
+    bool is_over = false;
+    *out_count = 0;
+    *out_is_safe = false;
+    enum orr_status status = orr_stream_program_copy(program, out_program);
+    while (status == ORR_OK && !is_over && *out_count <= fixes_max)
+        status = fix_next(out_program, out_count, out_is_safe, &is_over);
+    if (status != ORR_OK)
+        orr_stream_program_destroy(out_program);
+    return status;
+}

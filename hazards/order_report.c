@@ -1,0 +1,116 @@
+#include "hazards/order_report.h"
+
+#include <inttypes.h>
+
+#include "hazards/order.h"
+#include "hazards/redundant.h"
+#include "hazards/text_builder.h"
+
+struct report {
+    const struct orr_stream_program *program;
+    const struct orr_order_report_options *options;
+    struct orr__builder text;
+    uint32_t findings;
+    enum orr_status status;
+};
+
+/* --- findings --- */
+
+static void add_finding(struct report *report, const struct orr_check_verdict *verdict) {
+    struct orr__builder *text = &report->text;
+    const char *kind = orr_check_verdict_text(verdict->kind);
+    if (!report->options->as_json) {
+        if (report->findings > 1)
+            orr__build_format(text, "also %s, operations %" PRIu32 " and %" PRIu32 ": %s\n", kind,
+                              verdict->op_a, verdict->op_b, verdict->message);
+        return;
+    }
+    orr__build_format(text,
+                      "%s{\"verdict\": \"%s\", \"ops\": [%" PRIu32 ", %" PRIu32 "], \"message\": ",
+                      report->findings > 1 ? ", " : "", kind, verdict->op_a, verdict->op_b);
+    orr__build_json_string(text, verdict->message);
+    orr__build_text(text, "}");
+}
+
+static bool take_finding(void *context, const struct orr_order_finding *finding) {
+    struct report *report = context;
+    struct orr_check_verdict verdict = {.memory = report->program->memory};
+    if (report->findings++ == ORR_ORDER_REPORT_MAX)
+        return false;
+    report->status = orr_order_finding_describe(report->program, finding, &verdict);
+    if (report->status == ORR_OK)
+        add_finding(report, &verdict);
+    orr_check_verdict_clear(&verdict);
+    return report->status == ORR_OK;
+}
+
+static void add_findings(struct report *report) {
+    bool as_json = report->options->as_json;
+    if (as_json)
+        orr__build_text(&report->text, ", \"findings\": [");
+    enum orr_status status = orr_check_order_all(report->program, take_finding, report, NULL);
+    report->status = report->status == ORR_OK ? status : report->status;
+    if (as_json)
+        orr__build_text(&report->text, "]");
+    if (report->findings > ORR_ORDER_REPORT_MAX)
+        orr__build_text(&report->text,
+                        as_json ? ", \"more_findings\": true" : "and more findings\n");
+}
+
+/* --- what can go --- */
+
+static void add_redundant_op(struct report *report, const struct orr_redundant_item *item,
+                             bool is_first) {
+    char call[128];
+    if (report->options->as_json) {
+        orr__build_format(&report->text,
+                          "%s{\"op\": %" PRIu32 ", \"why\": \"%s\", \"together\": %s}",
+                          is_first ? "" : ", ", item->op, orr_redundant_why_text(item->why),
+                          item->together ? "true" : "false");
+        return;
+    }
+    orr_stream_op_short(report->program, item->op, call, sizeof call);
+    const char *why = "orders nothing: everything it brings is known already";
+    if (item->why == ORR_REDUNDANT_NOT_NEEDED)
+        why = item->together ? "orders what no finding needs"
+                             : "orders what no finding needs, as long as the others stay";
+    orr__build_format(&report->text, "redundant: op %" PRIu32 " '%s' %s\n", item->op, call, why);
+}
+
+static void add_redundant(struct report *report) {
+    struct orr_redundant found;
+    report->status = orr_redundant_find(report->program, 0, &found);
+    if (report->status != ORR_OK || !found.is_safe)
+        return;
+    bool as_json = report->options->as_json;
+    if (as_json)
+        orr__build_text(&report->text, ", \"redundant\": [");
+    for (uint32_t i = 0; i < found.count; i++)
+        add_redundant_op(report, &found.items[i], i == 0);
+    if (as_json)
+        orr__build_format(&report->text, "], \"redundant_complete\": %s",
+                          found.is_complete ? "true" : "false");
+    else if (!found.is_complete)
+        orr__build_text(&report->text, "redundant: too long a program to try without each order; "
+                                       "only those that order nothing are listed\n");
+    orr_redundant_clear(&found, report->program->memory);
+}
+
+enum orr_status orr_order_report(const struct orr_stream_program *program,
+                                 const struct orr_order_report_options *options, char **out_text) {
+    struct report report = {.program = program, .options = options, .text.memory = program->memory};
+    bool asks = program->oracle == ORR_ORACLE_HB;
+    orr__build_text(&report.text, "");
+    if (options->all && asks)
+        add_findings(&report);
+    if (options->redundant && asks && report.status == ORR_OK)
+        add_redundant(&report);
+    if (report.text.failed)
+        report.status = ORR_NO_MEMORY;
+    *out_text = report.text.data;
+    if (report.status != ORR_OK) {
+        orr__builder_clear(&report.text);
+        *out_text = NULL;
+    }
+    return report.status;
+}
