@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: orrery check PROGRAM.jsonl [--states N]\n"
+    "usage: orrery check PROGRAM.jsonl [--all] [--redundant] [--repair FILE] [--states N]\n"
     "       orrery check TRACE [--joint-collectives]\n"
     "       orrery check SCENARIO.lua [key=value ...] [--joint-collectives] [options of run]\n"
     "  all: [--json] [--sarif FILE] [--junit FILE]\n"
@@ -16,6 +16,10 @@ static const char usage[] =
     "is one of orrery run. A SCENARIO runs, watched, and leaves a trace only if -o says where.\n"
     "\n"
     "  --json      stream programs: an object per program; else: one document\n"
+    "  --all       stream programs: every data race and misuse of memory, not the first alone\n"
+    "  --redundant  of safe ones: waits, syncs and records that order nothing, or nothing that a\n"
+    "              finding needs\n"
+    "  --repair FILE  writes the programs with their fixes in them, each checked\n"
     "  --states N  gives up a question about hangs beyond N states: verdict unknown (4000000)\n"
     "  --joint-collectives  the members of a collective wait for each other; without it only\n"
     "                       those of a barrier do\n"
@@ -89,11 +93,14 @@ static bool is_scenario(int argc, char **argv) {
 }
 
 enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv) {
-    const char *states = NULL, *sarif = NULL, *junit = NULL;
-    int help, as_json = 0, joint = 0;
+    const char *states = NULL, *repair = NULL, *sarif = NULL, *junit = NULL;
+    int help, as_json = 0, joint = 0, all = 0, redundant = 0;
     if (is_scenario(argc, argv))
         return orr_cli_check_scenario(cli, argc, argv, usage);
     const struct orr_cli_option options[] = {{"--json", NULL, &as_json},
+                                             {"--all", NULL, &all},
+                                             {"--redundant", NULL, &redundant},
+                                             {"--repair", &repair, NULL},
                                              {"--states", &states, NULL},
                                              {"--joint-collectives", NULL, &joint},
                                              {"--sarif", &sarif, NULL},
@@ -115,6 +122,9 @@ enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv) {
     exit = orr_check_report_open(cli, sarif, junit, &report);
     if (exit != ORR_EXIT_OK)
         return exit;
+    request.all = all;
+    request.redundant = redundant;
+    request.repair = repair;
     request.report = &report;
     return orr_check_report_close(&report, check_input(cli, &request));
 }

@@ -14,6 +14,9 @@ struct orr_check_request {
     const char *path; /* "-": standard input */
     bool as_json;
     uint64_t states_max; /* 0: the default */
+    bool all;            /* every finding of a happens-before question */
+    bool redundant;      /* of safe programs: what orders nothing, what no finding needs */
+    const char *repair;  /* NULL, or the file for programs with their fixes in them */
     struct orr_check_report *report;
     struct orr_monitor_options monitor; /* of runs and traces */
 };

@@ -3,9 +3,12 @@
 
 #include "cli/check.h"
 #include "hazards/check_json.h"
+#include "hazards/fix.h"
+#include "hazards/order_report.h"
 #include "hazards/stream_program_read.h"
+#include "hazards/stream_program_write.h"
 
-enum { PIECE_BYTES = 1 << 16 };
+enum { PIECE_BYTES = 1 << 16, PATH_SIZE = 4096 };
 
 struct judge {
     const struct orr_cli *cli;
@@ -13,6 +16,7 @@ struct judge {
     struct orr_stream_program_reader *reader;
     uint64_t line; /* number of the line at hand */
     uint64_t programs, counts[ORR_CHECK_VERDICT_COUNT];
+    FILE *repaired;
     struct orr_error error; /* what ended the run */
 };
 
@@ -71,19 +75,22 @@ static void report(const struct judge *judge, const char *id,
                                                                     .site_b = site});
 }
 
+/* `more`: fields for the object of JSON, or lines for people. */
 static enum orr_status answer(struct judge *judge, const char *id,
-                              const struct orr_check_verdict *verdict) {
+                              const struct orr_check_verdict *verdict, const char *more) {
     judge->programs++;
     judge->counts[verdict->kind]++;
     report(judge, id, verdict);
     if (!judge->request->as_json) {
         print_verdict(judge, id, verdict);
+        print_indented(judge, "", more);
         return ORR_OK;
     }
     char *text;
     if (orr_check_verdict_json(verdict, id, judge->cli->memory, &text) != ORR_OK)
         return orr_error_set(&judge->error, ORR_NO_MEMORY, "no memory for a verdict");
-    fputs(text, judge->cli->out);
+    size_t inside = strlen(text) - strlen("}\n");
+    fprintf(judge->cli->out, "%.*s%s%s", (int)inside, text, more, text + inside);
     orr_memory_free(judge->cli->memory, text);
     return ORR_OK;
 }
@@ -113,14 +120,43 @@ static enum orr_status answer_invalid(struct judge *judge, const char *id, const
     enum orr_status status = orr_check_verdict_message(&verdict, "line %llu: %s",
                                                        (unsigned long long)judge->line, message);
     if (status == ORR_OK)
-        status = answer(judge, id, &verdict);
+        status = answer(judge, id, &verdict, "");
     orr_check_verdict_clear(&verdict);
+    return status;
+}
+
+/* The program with fixes until no finding is left, or until no fix helps. */
+static enum orr_status write_repaired(struct judge *judge,
+                                      const struct orr_stream_program_line *line) {
+    enum { FIXES_MAX = 1000 };
+    struct orr_stream_program *repaired = NULL;
+    char *text = NULL;
+    uint32_t fixes;
+    bool is_safe;
+    enum orr_status status = ORR_OK;
+    if (line->program->oracle == ORR_ORACLE_HB)
+        status = orr_fix_all(line->program, FIXES_MAX, &repaired, &fixes, &is_safe);
+    if (status == ORR_OK)
+        status = orr_stream_program_write(repaired ? repaired : line->program, line->id, &text);
+    if (status == ORR_OK)
+        fputs(text, judge->repaired);
+    if (status == ORR_INVALID)
+        status = orr_error_set(&judge->error, status,
+                               "%s: line %llu has a buffer whose name can't be "
+                               "written back; letters, digits and underscores were expected",
+                               judge->request->path, (unsigned long long)judge->line);
+    orr_memory_free(line->program->memory, text);
+    orr_stream_program_destroy(&repaired);
     return status;
 }
 
 static enum orr_status answer_program(struct judge *judge,
                                       const struct orr_stream_program_line *line) {
     struct orr_check_limits limits = {.states_max = judge->request->states_max};
+    struct orr_order_report_options options = {.as_json = judge->request->as_json,
+                                               .all = judge->request->all,
+                                               .redundant = judge->request->redundant};
+    char *more = NULL;
     struct orr_check_verdict verdict;
     enum orr_status status = orr_stream_program_check(line->program, &limits, &verdict);
     if (status == ORR_UNSUPPORTED) {
@@ -128,7 +164,12 @@ static enum orr_status answer_program(struct judge *judge,
         status = orr_check_verdict_message(&verdict, "this version has no such check");
     }
     if (status == ORR_OK)
-        status = answer(judge, line->id, &verdict);
+        status = orr_order_report(line->program, &options, &more);
+    if (status == ORR_OK)
+        status = answer(judge, line->id, &verdict, more);
+    if (status == ORR_OK && judge->repaired)
+        status = write_repaired(judge, line);
+    orr_memory_free(line->program->memory, more);
     orr_check_verdict_clear(&verdict);
     return status;
 }
@@ -196,6 +237,41 @@ static enum orr_exit exit_of(const struct judge *judge) {
     return judge->counts[ORR_CHECK_INVALID] > 0 ? ORR_EXIT_INPUT : exit;
 }
 
+/* --- the file of repaired programs --- */
+
+static void partial_path(const struct judge *judge, char path[PATH_SIZE]) {
+    snprintf(path, PATH_SIZE, "%s.part", judge->request->repair);
+}
+
+static enum orr_status open_repaired(struct judge *judge) {
+    char path[PATH_SIZE];
+    if (!judge->request->repair)
+        return ORR_OK;
+    partial_path(judge, path);
+    judge->repaired = fopen(path, "wb");
+    return judge->repaired ? ORR_OK
+                           : orr_error_set(&judge->error, ORR_IO,
+                                           "%s: %s; a file for repaired programs was expected",
+                                           path, strerror(errno));
+}
+
+/* The file gets its name once it is whole. */
+static enum orr_status close_repaired(struct judge *judge, enum orr_status status) {
+    char path[PATH_SIZE];
+    if (!judge->repaired)
+        return status;
+    partial_path(judge, path);
+    bool is_whole = !ferror(judge->repaired);
+    is_whole = fclose(judge->repaired) == 0 && is_whole;
+    if (status == ORR_OK && is_whole && rename(path, judge->request->repair) == 0)
+        return ORR_OK;
+    if (status == ORR_OK)
+        status = orr_error_set(&judge->error, ORR_IO, "%s: %s; it can't be written",
+                               judge->request->repair, strerror(errno));
+    remove(path);
+    return status;
+}
+
 enum orr_exit orr_cli_check_programs(const struct orr_cli *cli,
                                      const struct orr_check_request *request) {
     struct judge judge = {.cli = cli, .request = request};
@@ -208,7 +284,10 @@ enum orr_exit orr_cli_check_programs(const struct orr_cli *cli,
     }
     enum orr_status status = orr_stream_program_reader_create(cli->memory, &judge.reader);
     if (status == ORR_OK)
+        status = open_repaired(&judge);
+    if (status == ORR_OK)
         status = judge_file(&judge, file);
+    status = close_repaired(&judge, status);
     if (!is_stdin)
         fclose(file);
     orr_stream_program_reader_destroy(&judge.reader);

@@ -155,13 +155,20 @@ static bool keep_first(void *context, const struct orr_order_finding *finding) {
     return false;
 }
 
+static enum orr_status find_first(const struct orr_stream_program *program,
+                                  struct orr_order_finding *out_first, bool *out_is_safe) {
+    *out_first = (struct orr_order_finding){.op_b = ORR_NONE};
+    enum orr_status status = orr_check_order_all(program, keep_first, out_first, NULL);
+    *out_is_safe = status == ORR_OK && out_first->op_b == ORR_NONE;
+    return status;
+}
+
 /* One more fix; *out_is_over: there was nothing to fix, or no fix proved. */
 static enum orr_status fix_next(struct orr_stream_program **program, uint32_t *count,
                                 bool *out_is_safe, bool *out_is_over) {
-    struct orr_order_finding first = {.op_b = ORR_NONE};
+    struct orr_order_finding first;
     struct orr_fix fix = {.program = NULL};
-    enum orr_status status = orr_check_order_all(*program, keep_first, &first, NULL);
-    *out_is_safe = status == ORR_OK && first.op_b == ORR_NONE;
+    enum orr_status status = find_first(*program, &first, out_is_safe);
     if (status == ORR_OK && !*out_is_safe)
         status = orr_fix_find(*program, &first, &fix);
     *out_is_over = !fix.is_proven;
@@ -178,12 +185,15 @@ static enum orr_status fix_next(struct orr_stream_program **program, uint32_t *c
 enum orr_status orr_fix_all(const struct orr_stream_program *program, uint32_t fixes_max,
                             struct orr_stream_program **out_program, uint32_t *out_count,
                             bool *out_is_safe) {
+    struct orr_order_finding first;
     bool is_over = false;
     *out_count = 0;
     *out_is_safe = false;
     enum orr_status status = orr_stream_program_copy(program, out_program);
-    while (status == ORR_OK && !is_over && *out_count <= fixes_max)
+    while (status == ORR_OK && !is_over && *out_count < fixes_max)
         status = fix_next(out_program, out_count, out_is_safe, &is_over);
+    if (status == ORR_OK && !is_over)
+        status = find_first(*out_program, &first, out_is_safe);
     if (status != ORR_OK)
         orr_stream_program_destroy(out_program);
     return status;
