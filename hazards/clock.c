@@ -86,7 +86,8 @@ static enum orr_status own_node(struct orr__clocks *clocks, uint32_t *node, uint
 
 /* --- clocks --- */
 
-/* Where a clock that nobody shares keeps an entry; NULL if a node on the way is shared or absent. */
+/* Where a clock that nobody shares keeps an entry; NULL if a node on the way is shared or
+ * absent. */
 static uint32_t *own_entry(struct orr__clocks *clocks, uint32_t clock, uint32_t actor) {
     for (uint32_t shift = (clocks->levels - 1) * ORR_CLOCK_BITS;; shift -= ORR_CLOCK_BITS) {
         struct orr__clock_node *node = &clocks->nodes[clock];

@@ -61,8 +61,9 @@ struct orr__stamp {
 /* What an actor knows, or knew when the view was saved: `clock`, and of itself everything up to
  * `time`. With ORR_NO_ACTOR a sum of views, that belongs to nobody.
  *
- * `source`: whoever knows this moment knows all of `clock`, because all of it was learnt from there;
- * time 0: it has no single source. A fork and its join are seen from it without a look at clocks. */
+ * `source`: whoever knows this moment knows all of `clock`, because all of it was learnt from
+ * there; time 0: it has no single source. A fork and its join are seen from it without a look at
+ * clocks. */
 struct orr__view {
     uint32_t clock, actor, time;
     struct orr__stamp source;

@@ -44,8 +44,8 @@ enum orr_status orr_fix_find(const struct orr_stream_program *program,
                              const struct orr_order_finding *finding,
                              struct orr_fix *out_fix) ORR_MUST_CHECK;
 /* Fixes one finding after the other, at most `fixes_max`. *out_program: the result, owned by the
- * caller; *out_count: how many fixes are in it; *out_is_safe: no finding is left. It ends early at a
- * finding for which no fix proves. Errors: ORR_NO_MEMORY. */
+ * caller; *out_count: how many fixes are in it; *out_is_safe: no finding is left. It ends early at
+ * a finding for which no fix proves. Errors: ORR_NO_MEMORY. */
 enum orr_status orr_fix_all(const struct orr_stream_program *program, uint32_t fixes_max,
                             struct orr_stream_program **out_program, uint32_t *out_count,
                             bool *out_is_safe) ORR_MUST_CHECK;

@@ -70,7 +70,7 @@ static void add_redundant_op(struct report *report, const struct orr_redundant_i
         return;
     }
     orr_stream_op_short(report->program, item->op, call, sizeof call);
-    const char *why = "orders nothing: everything it brings is known already";
+    const char *why = "orders nothing: nobody learns anything new from it";
     if (item->why == ORR_REDUNDANT_NOT_NEEDED)
         why = item->together ? "orders what no finding needs"
                              : "orders what no finding needs, as long as the others stay";

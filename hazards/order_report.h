@@ -18,8 +18,8 @@ struct orr_order_report_options {
 
 /* JSON: `, "findings": [{"verdict", "ops", "message"}, ...]`, with `"more_findings": true` if they
  * were cut; `, "redundant": [{"op", "why", "together"}, ...], "redundant_complete": true`. For
- * people: a line each, every finding but the first, which the verdict tells. Programs that ask other
- * questions get empty text. Owned by the caller. ORR_NO_MEMORY. */
+ * people: a line each, every finding but the first, which the verdict tells. Programs that ask
+ * other questions get empty text. Owned by the caller. ORR_NO_MEMORY. */
 enum orr_status orr_order_report(const struct orr_stream_program *program,
                                  const struct orr_order_report_options *options,
                                  char **out_text) ORR_MUST_CHECK;
