@@ -76,6 +76,7 @@ static void forget_handle(struct orr__json *json) {
 static int tell(struct orr__json *json, enum orr__json_kind kind, const char *text, size_t length,
                 bool is_true) {
     json->quiet = 0;
+    json->told = json->offset + yajl_get_bytes_consumed(json->handle);
     struct orr__json_value value = {
         .kind = kind, .is_true = is_true, .text = text, .length = length};
     if (json->tell(json->context, &value))
@@ -191,8 +192,9 @@ static enum orr_status say_wrong(struct orr__json *json, yajl_status result,
                              at);
     char *text = (char *)yajl_get_error(json->handle, 0, NULL, 0);
     text[strcspn(text, "\n")] = '\0';
-    orr_error_set(error, ORR_INVALID, "no JSON at byte %" PRIu64 ": %s; one object was expected",
-                  at, text);
+    /* Not yajl's own place of the error, which depends on the pieces. */
+    orr_error_set(error, ORR_INVALID,
+                  "no JSON behind byte %" PRIu64 ": %s; one object was expected", json->told, text);
     yajl_free_error(json->handle, (unsigned char *)text);
     return ORR_INVALID;
 }
@@ -284,7 +286,7 @@ enum orr_status orr__json_end(struct orr__json *json, struct orr_error *error) {
         status = call(json, NULL, 0, error);
     forget_handle(json);
     orr__builder_clear(&json->held);
-    json->offset = 0;
+    json->offset = json->told = 0;
     json->depth = json->quiet = 0;
     json->status = ORR_OK;
     return status;
@@ -295,7 +297,7 @@ void orr__json_clear(struct orr__json *json) {
     json->token.memory = json->held.memory = json->memory;
     orr__builder_clear(&json->token);
     orr__builder_clear(&json->held);
-    json->offset = 0;
+    json->offset = json->told = 0;
     json->depth = json->quiet = 0;
     json->status = ORR_OK;
 }

@@ -58,6 +58,7 @@ struct orr__json {
     struct orr__json_call *call; /* whom a missing block jumps to */
     struct orr__builder token, held;
     uint64_t offset;        /* bytes of the document before this piece */
+    uint64_t told;          /* where the last value that was told ends */
     size_t depth, quiet;    /* quiet: bytes since the last call of tell, without those held back */
     enum orr_status status; /* of the document so far */
 };

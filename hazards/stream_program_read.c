@@ -509,6 +509,7 @@ enum orr_status orr_stream_program_reader_text(struct orr_stream_program_reader 
         while (blanks < size && strchr(" \t\r\n", bytes[blanks]) && bytes[blanks] != '\0')
             blanks++;
         reader->json.offset += blanks;
+        reader->json.told = reader->json.offset;
         bytes += blanks;
         size -= blanks;
         if (size == 0)
@@ -566,7 +567,7 @@ enum orr_status orr_stream_program_reader_end(struct orr_stream_program_reader *
         if (status != ORR_NO_MEMORY)
             status = judge(reader, error);
     } else {
-        reader->json.offset = 0;
+        reader->json.offset = reader->json.told = 0;
     }
     if (status == ORR_NO_MEMORY)
         orr_error_set(error, status, "no memory for a program");

@@ -225,17 +225,17 @@ static void what_is_no_line_has_no_id(void **state) {
         {"null", "the line is no object"},
         {"[{\"id\":\"a\"}]", "the line is no object"},
         {"\"id\"", "the line is no object"},
-        {"{\"id\":\"a\",\"program\":{\"streams\":{},\"ops\":[]}", "no JSON at byte"},
-        {"{\"id\":\"a\",\"program\":{\"streams\":{},\"ops\":[]}} x", "no JSON at byte 46"},
-        {"{\"id\":\"a\"}{}", "no JSON at byte"},
-        {"{'id':\"a\"}", "no JSON at byte"},
-        {"{\"id\":\"a\",}", "no JSON at byte"},
-        {"{\"id\":\"a\",\"x\":01}", "no JSON at byte"},
-        {"{\"id\":\"a\",\"x\":NaN}", "no JSON at byte"},
+        {"{\"id\":\"a\",\"program\":{\"streams\":{},\"ops\":[]}", "no JSON behind byte"},
+        {"{\"id\":\"a\",\"program\":{\"streams\":{},\"ops\":[]}} x", "no JSON behind byte 44"},
+        {"{\"id\":\"a\"}{}", "no JSON behind byte"},
+        {"{'id':\"a\"}", "no JSON behind byte"},
+        {"{\"id\":\"a\",}", "no JSON behind byte"},
+        {"{\"id\":\"a\",\"x\":01}", "no JSON behind byte"},
+        {"{\"id\":\"a\",\"x\":NaN}", "no JSON behind byte"},
         {"{\"id\":\"a\",\"x\":\"\xc3\"}", "no JSON"},
         {"{\"id\":\"a\",\"x\":\"\xc0\x80\"}", "not UTF-8"},
         {"{\"id\":\"a\",\"x\":\"\xf5\x80\x80\x80\"}", "no"},
-        {"\xef\xbb\xbf{\"id\":\"a\"}", "no JSON at byte"},
+        {"\xef\xbb\xbf{\"id\":\"a\"}", "no JSON behind byte"},
         {"{\"program\":{\"streams\":{},\"ops\":[]}}", "id: missing"},
         {"{\"id\":null,\"program\":{}}", "id: missing"},
         {"{\"id\":[\"a\"],\"program\":{}}", "id: missing"},
@@ -411,7 +411,7 @@ static void a_line_may_come_in_pieces(void **state) {
             }
             if (i == 2)
                 assert_string_equal(error.text,
-                                    "no JSON at byte 11: lexical error: invalid string in json "
+                                    "no JSON behind byte 9: lexical error: invalid string in json "
                                     "text.; one object was expected");
             orr_stream_program_line_clear(&line, &memory);
         }
