@@ -373,8 +373,9 @@ def rule_8_dead(tree):
                 yield "%s: nothing mentions it; remove it or link to it" % path
         elif path.endswith(".golden"):
             name = os.path.relpath(path, "tests/golden")[:-len(".golden")]
-            if not any("scenarios/%s.lua" % name[:n] in tree.files
-                       for n in range(len(name), 0, -1) if n == len(name) or name[n] == "."):
+            if not any("scenarios/%s%s" % (name[:n], kind) in tree.files for kind in
+                       (".lua", ".jsonl") for n in range(len(name), 0, -1)
+                       if n == len(name) or name[n] == "."):
                 yield "%s: there is no scenarios/%s.lua; remove it" % (path, name)
     tests = set(tree.variable("TESTS"))
     for path in tree.of(".c", under=("tests/test_",)):
