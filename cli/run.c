@@ -22,6 +22,8 @@ static const char usage[] =
     "  --allocator KIND   caching, or adversarial: freed memory is reused and undefined at once\n"
     "  --pageable KIND    strict: asynchronous copies read pageable host memory in the order of\n"
     "                     their stream; staged: at the call (default strict)\n"
+    "  --drop-wait N|random  leave out the Nth wait of the run on purpose, or one that the seed\n"
+    "                     draws: a check should notice\n"
     "  --explain          after the run: each command, and what it waited for\n"
     "  --check            look for races and lifetimes while it runs: rows of table finding, and\n"
     "                     exit code 1 if there are any (see orrery check --help)\n"
@@ -75,6 +77,9 @@ static void print_summary(const struct orr_cli *cli, const struct orr_session_op
         fprintf(cli->out, ", %llu commands, trace in %s", (unsigned long long)result->command_count,
                 options->output);
     fputc('\n', cli->out);
+    if (result->dropped_wait > 0)
+        fprintf(cli->out, "wait %llu of %llu left out on purpose\n",
+                (unsigned long long)result->dropped_wait, (unsigned long long)result->wait_count);
 }
 
 enum orr_exit orr_cli_run(const struct orr_cli *cli, int argc, char **argv) {

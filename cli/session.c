@@ -10,6 +10,7 @@
 
 #include "cli/compare.h"
 #include "cli/judge.h"
+#include "cli/drop_wait.h"
 #include "cli/perturbed.h"
 #include "runtime/recording.h"
 #include "scenarios/machine.h"
@@ -220,6 +221,7 @@ static enum orr_exit open_runtime(struct session *session) {
         .timing_only = options->timing_only,
         .runner = strcmp(session->runner, INLINE) == 0 ? ORR_RUNNER_INLINE : ORR_RUNNER_PER_DEVICE,
         .seed = options->seed,
+        .drop_wait = options->dropped_wait,
         .pageable = options->pageable && strcmp(options->pageable, "staged") == 0
                         ? ORR_PAGEABLE_STAGED
                         : ORR_PAGEABLE_STRICT,
@@ -252,6 +254,8 @@ static void write_meta(const struct session *session) {
 static void describe(const struct session *session) {
     struct orr_session_result *result = session->result;
     result->end_ns = orr_runtime_now(session->runtime);
+    result->wait_count = orr_runtime_wait_count(session->runtime);
+    result->dropped_wait = session->options->dropped_wait;
     result->device_count = (uint32_t)session->spec.device_count;
     memcpy(result->device_name, session->spec.name, sizeof result->device_name);
     snprintf(result->backend, sizeof result->backend, "%s",
@@ -285,6 +289,12 @@ static enum orr_exit run_scenario(struct session *session) {
     if (status != ORR_OK)
         return runtime_failed(session, status);
     describe(session);
+    if (session->options->dropped_wait > result->wait_count) {
+        (void)orr_error_set(session->error, ORR_INVALID, "--drop-wait %llu: %s has %llu waits",
+                            (unsigned long long)session->options->dropped_wait,
+                            session->options->scenario, (unsigned long long)result->wait_count);
+        return ORR_EXIT_USAGE;
+    }
     result->ran = true;
     return ORR_EXIT_OK;
 }
@@ -370,7 +380,11 @@ enum orr_exit orr_session_run(const struct orr_session_options *options,
     bool compares = options->compare_devices || options->compare_args;
     struct orr_session_options first = *options;
     first.record_values = first.record_values || compares;
-    enum orr_exit exit = run_once(&first, memory, out_result, error);
+    *out_result = (struct orr_session_result){0};
+    enum orr_exit exit = orr_drop_wait_resolve(&first, memory, error);
+    if (exit != ORR_EXIT_OK)
+        return exit;
+    exit = run_once(&first, memory, out_result, error);
     return compares && exit <= ORR_EXIT_NO
                ? orr_compare_runs(options, memory, out_result, error, exit)
                : exit;
@@ -463,6 +477,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
         {"--perturb", &out_options->perturb, NULL},
         {"--allocator", &out_options->allocator, NULL},
         {"--pageable", &out_options->pageable, NULL},
+        {"--drop-wait", &out_options->drop_wait, NULL},
         {"--explain", NULL, out_explain},
         {"--check", NULL, &check},
         {"--compare-devices", &out_options->compare_devices, NULL},
@@ -481,6 +496,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
         (exit = read_runner(cli, argv[0], out_options->runner)) != ORR_EXIT_OK ||
         (exit = read_trace(cli, argv[0], trace, out_options)) != ORR_EXIT_OK ||
         (exit = read_pageable(cli, argv[0], out_options->pageable)) != ORR_EXIT_OK ||
+        (exit = orr_drop_wait_check(cli, argv[0], out_options)) != ORR_EXIT_OK ||
         (exit = orr_perturbed_check(cli, argv[0], out_options)) != ORR_EXIT_OK ||
         (exit = orr_compare_check(cli, argv[0], out_options)) != ORR_EXIT_OK)
         return exit;

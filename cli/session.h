@@ -37,6 +37,8 @@ struct orr_session_options {
     const char *perturb;   /* rules, see runtime/perturb.h; NULL: none */
     const char *allocator; /* "caching" or "adversarial"; NULL: caching */
     const char *pageable;  /* "strict" or "staged"; NULL: strict */
+    const char *drop_wait; /* see cli/drop_wait.h; NULL: none */
+    uint64_t dropped_wait; /* what that means, once the run begins */
     /* Run again on other devices, with other arguments ("key=value key=value"), and compare the
      * results of every operator: see cli/compare.h. All NULL: no. */
     const char *compare_devices, *compare_args, *tolerance;
@@ -57,6 +59,8 @@ struct orr_session_result {
     bool ran;               /* the scenario got as far as its end */
     int64_t end_ns;         /* the host's clock when all devices were done */
     uint64_t command_count; /* in the trace */
+    uint64_t wait_count;    /* orr_runtime_wait_count at its end */
+    uint64_t dropped_wait;  /* 0: none */
     uint32_t device_count;
     char device_name[ORR_DEVICE_NAME_MAX];
     char backend[16];

@@ -145,15 +145,21 @@ static void record_host(struct orr_runtime *runtime, uint32_t host, const char *
         orr__observe_host(runtime, host, name);
 }
 
+static void meta_count(struct orr_runtime *runtime, const char *key, uint64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    orr_runtime_meta(runtime, key, text);
+}
+
 static void record_start(struct orr_runtime *runtime) {
-    char seed[32];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)runtime->seed);
     orr_runtime_meta(runtime, "backend", runtime->verbs->name);
     orr_runtime_meta(runtime, "clock", runtime->verbs->clock);
     orr_runtime_meta(runtime, "accesses", runtime->trace_accesses ? "true" : "false");
-    orr_runtime_meta(runtime, "seed", seed);
+    meta_count(runtime, "seed", runtime->seed);
     if (runtime->pageable == ORR_PAGEABLE_STAGED)
         orr_runtime_meta(runtime, "pageable", "staged");
+    if (runtime->drop_wait > 0)
+        meta_count(runtime, "drop_wait", runtime->drop_wait);
     for (uint32_t i = 0; i < runtime->device_count; i++)
         record_device(runtime, i);
 }
@@ -241,6 +247,7 @@ static enum orr_status initialize(struct orr_runtime *runtime,
     runtime->timing_only = config->timing_only;
     runtime->trace_accesses = config->trace_accesses;
     runtime->pageable = config->pageable;
+    runtime->drop_wait = config->drop_wait;
     runtime->seed = config->seed;
     runtime->site_text = "";
     enum orr_status status = orr_names_create(runtime->memory, &runtime->names);
@@ -335,6 +342,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     orr_memory_free(runtime->memory, runtime->point_scratch);
     orr_memory_free(runtime->memory, runtime->observed_accesses);
     orr_memory_free(runtime->memory, runtime->default_waits);
+    orr_memory_free(runtime->memory, runtime->kept_waits);
     orr_memory_free(runtime->memory, runtime->group_commands);
     orr_memory_free(runtime->memory, runtime->group_pending);
     orr_memory_free(runtime->memory, runtime->group_points);
@@ -541,6 +549,7 @@ enum orr_status orr_runtime_finish(struct orr_runtime *runtime) {
     if (status != ORR_OK)
         return orr__runtime_backend_failed(runtime, status);
     orr__runtime_saw(runtime, runtime->point_scratch, count);
+    meta_count(runtime, "waits", runtime->wait_count);
     if (runtime->failure.status != ORR_OK)
         return orr__runtime_fail(runtime, ORR_DEVICE_FAILED, "%s", runtime->failure.text);
     return ORR_OK;

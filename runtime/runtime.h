@@ -58,6 +58,10 @@ struct orr_runtime_config {
     enum orr_runner runner;
     uint64_t seed;
     enum orr_pageable pageable;
+    /* Mutation of a schedule: the command that brings this wait, counted from 1 in order of calls,
+     * does without it. 0: none. Counted is what a command waits for besides its own stream's order
+     * and the rules of default streams. A finding "dropped-wait" (note) says which it was. */
+    uint64_t drop_wait;
     bool trace_accesses;           /* records of byte ranges too (hazard checks need them) */
     struct orr_observer *observer; /* runtime/observer.h; NULL: nobody */
 };
@@ -146,6 +150,8 @@ void orr_runtime_meta(struct orr_runtime *runtime, const char *key, const char *
 void orr_runtime_finding(struct orr_runtime *runtime, const char *kind, const char *severity,
                          uint64_t cmd_a, uint64_t cmd_b, uint64_t buffer, const char *message,
                          const char *fix);
+/* Waits so far, as drop_wait counts them. The trace's meta `waits` has their number at the end. */
+uint64_t orr_runtime_wait_count(const struct orr_runtime *runtime);
 /* Findings so far, notes included. */
 uint64_t orr_runtime_finding_count(const struct orr_runtime *runtime);
 

@@ -310,6 +310,9 @@ struct orr_runtime {
     struct orr_program *programs;         /* all, the newest first */
     const struct orr_point *submit_waits; /* of the command that is being submitted */
     uint32_t submit_wait_count;
+    uint64_t wait_count, drop_wait; /* waits told so far; the one to be left out, 0 none */
+    struct orr_point *kept_waits;   /* of the command that has lost one */
+    size_t kept_wait_capacity;
     struct orr_point *default_waits; /* with those of default streams */
     size_t default_wait_capacity;
     bool default_streams;        /* there are streams that are not non-blocking */
@@ -474,6 +477,23 @@ void orr__events_destroy(struct orr_runtime *runtime);
 /* One copy command, and nothing else. */
 enum orr_status orr__stream_copy(struct orr_stream *stream, const struct orr_range *to,
                                  const struct orr_range *from) ORR_MUST_CHECK;
+
+/* --- drop_wait.c --- */
+
+/* What a command waits for, on its way through a submit. */
+struct orr__waits {
+    const struct orr_point *points;
+    uint32_t count;
+    uint32_t counted;           /* of them, those that order something */
+    struct orr_point dropped;   /* the one that was left out; seq 0: none */
+    uint32_t name, site, event; /* of the command */
+};
+
+/* Counts them, and leaves out the one that the run was created to do without. */
+enum orr_status orr__waits_count(const struct orr_stream *stream, const struct orr_command *command,
+                                 struct orr__waits *waits) ORR_MUST_CHECK;
+/* The command was accepted: they count from now on. `cmd`: its id, 0 if it is recorded. */
+void orr__waits_told(const struct orr_stream *stream, const struct orr__waits *waits, uint64_t cmd);
 
 /* --- default_stream.c: what streams that are not non-blocking wait for --- */
 

@@ -378,9 +378,9 @@ static enum orr_status submit_command(struct orr_runtime *runtime, uint32_t stre
     }
 }
 
-enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pending *pending,
-                                    const struct orr_point *waits, uint32_t wait_count,
-                                    struct orr_point *out_point) {
+static enum orr_status submit(struct orr_stream *stream, struct orr__pending *pending,
+                              const struct orr_point *waits, uint32_t wait_count,
+                              struct orr_point *out_point) {
     struct orr_runtime *runtime = stream->runtime;
     struct orr_point point = {0};
     if (runtime->capture) {
@@ -420,6 +420,26 @@ enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pendi
     if (out_point)
         *out_point = stream->last;
     return end_attempts(runtime, ORR_OK);
+}
+
+enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pending *pending,
+                                    const struct orr_point *waits, uint32_t wait_count,
+                                    struct orr_point *out_point) {
+    if (wait_count == 0)
+        return submit(stream, pending, waits, wait_count, out_point);
+    struct orr__waits list = {.points = waits, .count = wait_count};
+    enum orr_status status = orr__waits_count(stream, &pending->command, &list);
+    if (status != ORR_OK) {
+        orr__pending_drop(pending);
+        return status;
+    }
+    struct orr_point point = {0};
+    status = submit(stream, pending, list.points, list.count, &point);
+    if (status == ORR_OK)
+        orr__waits_told(stream, &list, point.cmd);
+    if (status == ORR_OK && out_point)
+        *out_point = point;
+    return status;
 }
 
 /* --- groups --- */

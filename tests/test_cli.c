@@ -127,6 +127,16 @@ static const struct {
                     "local y = (x * 1):redistribute('R')\n"
                     "print((y * p.by):sum():future():get())\n"
                     "expect.clean()\n"},
+    {"waits.lua", "-- devices: sim:teaching\n"
+                  "local d = orrery.device(0)\n"
+                  "local s, t = d:stream('compute'), d:stream('copy')\n"
+                  "local a = d:alloc(64)\n"
+                  "for i = 1, 3 do\n"
+                  "    s:kernel{ name = 'w', writes = {a} }\n"
+                  "    t:wait(s:record())\n"
+                  "    t:kernel{ name = 'r', reads = {a} }\n"
+                  "    s:wait(t:record())\n"
+                  "end\n"},
     {"syntax.lua", "local a = 1\nlocal b = = 2\n"},
     {"key.lua", "orrery.device(0):stream():kernel{ name = 'k' }\n"
                 "orrery.device(0):stream():kernel{ nmae = 'k' }\n"},
@@ -548,8 +558,36 @@ static void test_ends_with_1_when_a_case_fails_and_says_why(void **state) {
     expect_text(result.err, "unknown option '--sed'; did you mean '--seed'?");
 }
 
+/* The last wait of all orders nothing that is still to come. */
+static void a_dropped_wait_is_found(void **state) {
+    (void)state;
+    assert_int_equal(shell("orrery run waits.lua --check --trace off"), 0);
+    for (int i = 1; i <= 6; i++) {
+        assert_int_equal(shell("orrery run waits.lua --drop-wait %d --check -o w.db", i), i < 6);
+        char line[64];
+        snprintf(line, sizeof line, "wait %d of 6 left out on purpose\n", i);
+        expect_text(result.out, line);
+    }
+    expect_meta("w.db", "drop_wait", "6");
+    expect_meta("w.db", "waits", "6");
+    assert_int_equal(shell("orrery run waits.lua --drop-wait 7 -o x.db"), 2);
+    expect_message(2, "--drop-wait 7: waits.lua has 6 waits");
+    assert_false(exists("x.db"));
+    shell("orrery run waits.lua --drop-wait 0");
+    expect_message(2, "--drop-wait '0': expected a number from 1, or random (orrery run --help)");
+    assert_int_equal(shell("orrery run waits.lua --drop-wait random --seed 2 --trace off"), 0);
+    expect_text(result.out, " of 6 left out on purpose\n");
+    shell("for i in 1 2; do orrery run waits.lua --drop-wait random --seed 2 --trace off; done |"
+          " sort -u | wc -l");
+    assert_int_equal(atoi(result.out), 2); /* twice the same two lines */
+    assert_int_equal(shell("orrery run good.lua --drop-wait random --trace off"), 2);
+    expect_text(result.err, "--drop-wait 1: good.lua has 0 waits");
+    assert_int_equal(shell("orrery check waits.lua --drop-wait 1"), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_dropped_wait_is_found),
         cmocka_unit_test(help_lists_the_verbs_that_there_are),
         cmocka_unit_test(wrong_usage_ends_with_2_and_names_the_nearest),
         cmocka_unit_test(an_answer_that_cannot_be_written_is_a_failure),

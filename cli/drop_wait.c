@@ -1,0 +1,60 @@
+#include "cli/drop_wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/splitmix.h"
+
+static bool is_random(const char *text) {
+    return strcmp(text, "random") == 0;
+}
+
+/* 0 if the text is no number from 1. */
+static uint64_t read_number(const char *text) {
+    size_t digits = strspn(text, "0123456789");
+    errno = 0;
+    unsigned long long number = strtoull(text, NULL, 10);
+    return digits == 0 || text[digits] != '\0' || errno == ERANGE ? 0 : number;
+}
+
+enum orr_exit orr_drop_wait_check(const struct orr_cli *cli, const char *verb,
+                                  const struct orr_session_options *options) {
+    const char *text = options->drop_wait;
+    if (!text || is_random(text) || read_number(text) > 0)
+        return ORR_EXIT_OK;
+    return orr_cli_usage(cli, verb, "--drop-wait '%s': expected a number from 1, or random", text);
+}
+
+/* The number of waits of a run that nobody sees. */
+static enum orr_exit count_waits(const struct orr_session_options *options,
+                                 const struct orr_memory *memory, uint64_t *out_count,
+                                 struct orr_error *error) {
+    struct orr_session_options count = *options;
+    count.drop_wait = count.output = count.compare_devices = count.compare_args = NULL;
+    count.record_values = count.check = false;
+    count.print = NULL;
+    struct orr_session_result result;
+    enum orr_exit exit = orr_session_run(&count, memory, &result, error);
+    *out_count = result.wait_count;
+    orr_session_result_clear(&result, memory);
+    return exit == ORR_EXIT_NO ? ORR_EXIT_OK : exit;
+}
+
+enum orr_exit orr_drop_wait_resolve(struct orr_session_options *options,
+                                    const struct orr_memory *memory, struct orr_error *error) {
+    options->dropped_wait = 0;
+    if (!options->drop_wait)
+        return ORR_EXIT_OK;
+    if (!is_random(options->drop_wait)) {
+        options->dropped_wait = read_number(options->drop_wait);
+        return ORR_EXIT_OK;
+    }
+    uint64_t count;
+    enum orr_exit exit = count_waits(options, memory, &count, error);
+    if (exit != ORR_EXIT_OK)
+        return exit;
+    /* Of a run without waits the first one is missing, which its end will say. */
+    options->dropped_wait = count == 0 ? 1 : 1 + orr_splitmix_at(options->seed, 0) % count;
+    return ORR_EXIT_OK;
+}
