@@ -23,6 +23,7 @@ static const char usage[] =
     "  --states N  gives up a question about hangs beyond N states: verdict unknown (4000000)\n"
     "  --joint-collectives  the members of a collective wait for each other; without it only\n"
     "                       those of a barrier do\n"
+    "  --program FILE       of a scenario: leaves its calls as a stream program, for explore\n"
     "  --sarif FILE, --junit FILE  the same as SARIF 2.1.0, as JUnit XML\n"
     "\n"
     "Exit codes: 3 if the input was malformed or a trace has no accesses, 4 if a run failed, else\n"

@@ -8,7 +8,7 @@
 /* Options of the check itself, taken out of the words before the run's are read. */
 struct own {
     bool as_json, joint, has_output;
-    const char *sarif, *junit;
+    const char *sarif, *junit, *program;
 };
 
 static bool is_output(const char *word) {
@@ -39,7 +39,8 @@ static int take_own(int argc, char **argv, struct own *out_own) {
         else if (strcmp(argv[i], "--joint-collectives") == 0)
             out_own->joint = true;
         else if (!take_value(argc, argv, &i, "--sarif", &out_own->sarif) &&
-                 !take_value(argc, argv, &i, "--junit", &out_own->junit))
+                 !take_value(argc, argv, &i, "--junit", &out_own->junit) &&
+                 !take_value(argc, argv, &i, "--program", &out_own->program))
             argv[kept++] = argv[i];
     }
     return kept;
@@ -80,6 +81,7 @@ enum orr_exit orr_cli_check_scenario(const struct orr_cli *cli, int argc, char *
     if (!own.has_output)
         options.output = NULL; /* a check leaves no trace unless it is asked to */
     options.check = true;
+    options.program = own.program;
     options.check_options.joint_collectives = own.joint;
     options.print = print;
     options.print_context = own.as_json ? cli->err : cli->out;

@@ -1,6 +1,67 @@
 #include "cli/run_check.h"
 
+#include <string.h>
+
+#include "hazards/recorder.h"
+#include "hazards/stream_program_write.h"
 #include "trace/json_writer.h"
+#include "trace/output.h"
+
+/* --- who watches --- */
+
+enum orr_status orr_watch_create(const struct orr_memory *memory,
+                                 const struct orr_monitor_options *options, bool records,
+                                 struct orr_watch *out_watch, struct orr_error *error) {
+    *out_watch = (struct orr_watch){0};
+    enum orr_status status = ORR_OK;
+    if (options)
+        status = orr_monitor_create(memory, options, &out_watch->monitor);
+    if (status == ORR_OK && records)
+        status = orr_recorder_create(memory, &out_watch->recorder);
+    if (status != ORR_OK)
+        return orr_error_set(error, status, "no memory to watch the run");
+    if (options && records)
+        orr_observer_tee_init(&out_watch->tee, orr_monitor_observer(out_watch->monitor),
+                              orr_recorder_observer(out_watch->recorder));
+    return ORR_OK;
+}
+
+void orr_watch_destroy(struct orr_watch *watch) {
+    orr_monitor_destroy(&watch->monitor);
+    orr_recorder_destroy(&watch->recorder);
+}
+
+struct orr_observer *orr_watch_observer(struct orr_watch *watch) {
+    if (watch->monitor && watch->recorder)
+        return &watch->tee.observer;
+    if (watch->monitor)
+        return orr_monitor_observer(watch->monitor);
+    return watch->recorder ? orr_recorder_observer(watch->recorder) : NULL;
+}
+
+enum orr_status orr_watch_write_program(const struct orr_watch *watch,
+                                        const struct orr_memory *memory, const char *id,
+                                        const char *path, struct orr_error *error) {
+    struct orr_stream_program *program = NULL;
+    struct orr_output *output = NULL;
+    char *text = NULL;
+    enum orr_status status = orr_recorder_program(watch->recorder, &program);
+    if (status == ORR_OK)
+        status = orr_stream_program_write(program, id, &text);
+    orr_stream_program_destroy(&program);
+    if (status != ORR_OK)
+        return orr_error_set(error, status, "%s: the run can't be written as a stream program: %s",
+                             path, orr_status_text(status));
+    status = orr_output_create(path, memory, &output, error);
+    if (status == ORR_OK) {
+        orr_output_write(output, text, strlen(text));
+        status = orr_output_finish(&output, error);
+    }
+    orr_memory_free(memory, text);
+    return status;
+}
+
+/* --- findings --- */
 
 enum orr_status orr_run_check_end(struct orr_monitor *monitor, struct orr_runtime *runtime,
                                   const struct orr_memory *memory, struct orr_run_check *out_check,

@@ -7,6 +7,7 @@
 #include "cli/check_report.h"
 #include "cli/cli.h"
 #include "hazards/monitor.h"
+#include "hazards/observer_tee.h"
 #include "runtime/runtime.h"
 
 /* What the check of a run or trace had to say. */
@@ -15,6 +16,28 @@ struct orr_run_check {
     size_t finding_count;
     struct orr_monitor_figures figures;
 };
+
+struct orr_recorder;
+
+/* Who watches a run. */
+struct orr_watch {
+    struct orr_monitor *monitor;   /* NULL: the run is not checked */
+    struct orr_recorder *recorder; /* NULL: it is not written down */
+    struct orr_observer_tee tee;
+};
+
+/* Makes those that are asked for: `options` NULL, no check. To be destroyed in any case. */
+enum orr_status orr_watch_create(const struct orr_memory *memory,
+                                 const struct orr_monitor_options *options, bool records,
+                                 struct orr_watch *out_watch,
+                                 struct orr_error *error) ORR_MUST_CHECK;
+void orr_watch_destroy(struct orr_watch *watch);
+/* The observer for the run; NULL if nobody watches. */
+struct orr_observer *orr_watch_observer(struct orr_watch *watch);
+/* Writes the run as a stream program, a line; before its runtime is destroyed. */
+enum orr_status orr_watch_write_program(const struct orr_watch *watch,
+                                        const struct orr_memory *memory, const char *id,
+                                        const char *path, struct orr_error *error) ORR_MUST_CHECK;
 
 /* Copies the findings out of a monitor, and tells them to the runtime unless that is NULL. To be
  * called while what was observed is still there. ORR_NO_MEMORY if the check had too little. */

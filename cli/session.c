@@ -107,7 +107,7 @@ struct session {
     struct orr_scenario *scenario;
     struct orr_sink *sink;
     struct orr_runtime *runtime;
-    struct orr_monitor *monitor;            /* NULL: the run is not checked */
+    struct orr_watch watch;
     char previous[4096 + sizeof SET_ASIDE]; /* where the earlier trace waits; "" if there is none */
 };
 
@@ -209,9 +209,11 @@ static enum orr_exit open_trace(struct session *session) {
 
 static enum orr_exit open_runtime(struct session *session) {
     const struct orr_session_options *options = session->options;
-    if (options->check &&
-        orr_monitor_create(session->memory, &options->check_options, &session->monitor) != ORR_OK)
-        return orr_cli_exit(orr_error_set(session->error, ORR_NO_MEMORY, "no memory"));
+    enum orr_status watched =
+        orr_watch_create(session->memory, options->check ? &options->check_options : NULL,
+                         options->program != NULL, &session->watch, session->error);
+    if (watched != ORR_OK)
+        return orr_cli_exit(watched);
     struct orr_runtime_config config = {
         .memory = session->memory,
         .open = session->spec.open,
@@ -225,7 +227,7 @@ static enum orr_exit open_runtime(struct session *session) {
         .pageable = options->pageable && strcmp(options->pageable, "staged") == 0
                         ? ORR_PAGEABLE_STAGED
                         : ORR_PAGEABLE_STRICT,
-        .observer = session->monitor ? orr_monitor_observer(session->monitor) : NULL,
+        .observer = orr_watch_observer(&session->watch),
         .trace_accesses = true};
     return orr_cli_exit(orr_runtime_create(&config, &session->runtime, session->error));
 }
@@ -313,14 +315,24 @@ static uint64_t count_commands(const char *path) {
     return rows;
 }
 
+/* What whoever watched the run has to say. A run that failed is checked as far as it came. */
+static enum orr_exit end_watch(struct session *session, enum orr_exit exit) {
+    const struct orr_session_options *options = session->options;
+    if (!session->runtime || exit == ORR_EXIT_USAGE || exit == ORR_EXIT_INPUT)
+        return exit;
+    enum orr_status status = ORR_OK;
+    if (session->watch.monitor)
+        status = orr_run_check_end(session->watch.monitor, session->runtime, session->memory,
+                                   &session->result->check, session->error);
+    if (status == ORR_OK && session->watch.recorder && exit == ORR_EXIT_OK)
+        status = orr_watch_write_program(&session->watch, session->memory, options->scenario,
+                                         options->program, session->error);
+    return status == ORR_OK || exit != ORR_EXIT_OK ? exit : ORR_EXIT_FAILED;
+}
+
 /* Ends runtime and trace. Bad input leaves no trace behind, a failed run a marked one. */
 static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
-    if (session->monitor && session->runtime && exit != ORR_EXIT_USAGE && exit != ORR_EXIT_INPUT) {
-        enum orr_status checked =
-            orr_run_check_end(session->monitor, session->runtime, session->memory,
-                              &session->result->check, session->error);
-        exit = checked == ORR_OK || exit != ORR_EXIT_OK ? exit : ORR_EXIT_FAILED;
-    }
+    exit = end_watch(session, exit);
     /* Records that could not be written make the run a failed one, before its trace says how it
      * was. */
     if (session->sink && session->runtime && exit == ORR_EXIT_OK &&
@@ -328,7 +340,7 @@ static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
         exit = ORR_EXIT_FAILED;
     session->result->ran = session->result->ran && exit == ORR_EXIT_OK;
     orr_runtime_destroy(&session->runtime);
-    orr_monitor_destroy(&session->monitor);
+    orr_watch_destroy(&session->watch);
     if (!session->sink)
         return exit;
     struct orr_error *error = session->error;

@@ -28,7 +28,7 @@ static void tell_host(struct orr_observer *observer, const struct orr_observed_h
 /* The command's stream comes after its caller and after what the command waits for. */
 static void join_before(struct orr_monitor *monitor, struct orr__actor *stream,
                         const struct orr_observed_command *command) {
-    const struct orr__actor *host = orr__monitor_caller(monitor, command->host);
+    const struct orr__actor *host = orr__monitor_host(monitor, command->host);
     if (host)
         orr__actor_join_host(monitor, stream, host);
     for (uint32_t i = 0; i < command->wait_count; i++)
@@ -37,7 +37,7 @@ static void join_before(struct orr_monitor *monitor, struct orr__actor *stream,
 
 static void tell_host_access(struct orr_monitor *monitor,
                              const struct orr_observed_command *command) {
-    struct orr__actor *host = orr__monitor_caller(monitor, command->host);
+    struct orr__actor *host = orr__monitor_host(monitor, command->host);
     if (!host)
         return;
     host->count++;
@@ -152,14 +152,14 @@ static void tell_record_stream(struct orr_observer *observer, uint64_t id, uint3
 static void tell_observed(struct orr_observer *observer, uint32_t host,
                           const struct orr_point *points, uint32_t count) {
     struct orr_monitor *monitor = monitor_of(observer);
-    struct orr__actor *actor = orr__monitor_caller(monitor, host);
+    struct orr__actor *actor = orr__monitor_host(monitor, host);
     for (uint32_t i = 0; actor && i < count; i++)
         orr__actor_join_point(monitor, actor, &points[i]);
 }
 
 static void tell_posted(struct orr_observer *observer, uint32_t host, uint64_t message) {
     struct orr_monitor *monitor = monitor_of(observer);
-    const struct orr__actor *actor = orr__monitor_caller(monitor, host);
+    const struct orr__actor *actor = orr__monitor_host(monitor, host);
     if (!actor || message == 0 || orr__id_table_find(&monitor->messages, message))
         return;
     struct orr__message *kept = orr_memory_alloc(monitor->memory, sizeof *kept);

@@ -22,16 +22,6 @@ struct orr__actor *orr__monitor_host(struct orr_monitor *monitor, uint32_t host)
     return actor ? &monitor->actors[actor - 1] : NULL;
 }
 
-struct orr__actor *orr__monitor_caller(struct orr_monitor *monitor, uint32_t host) {
-    struct orr__actor *actor = orr__monitor_host(monitor, host);
-    if (!actor || actor->calls)
-        return actor;
-    actor->calls = true;
-    monitor->caller_count++;
-    monitor->only_caller = orr__actor_index(monitor, actor);
-    return actor;
-}
-
 /* The place of an id in a map from ids to actors, made if need be. */
 static uint32_t *place_of(struct orr_monitor *monitor, uint32_t **map, size_t *count,
                           size_t *capacity, uint32_t id) {
@@ -73,6 +63,10 @@ void orr__monitor_add_actor(struct orr_monitor *monitor, uint32_t id, uint32_t d
         }
     }
     *place = (uint32_t)++monitor->actor_count;
+    if (host_name) {
+        monitor->told_hosts++;
+        monitor->last_host = *place - 1;
+    }
 }
 
 /* --- joins --- */
@@ -135,10 +129,10 @@ void orr__actor_join_host(struct orr_monitor *monitor, struct orr__actor *stream
 /* --- versions --- */
 
 const struct orr__shared_clock *orr__monitor_all_know(const struct orr_monitor *monitor) {
-    return monitor->caller_count == 1 ? &monitor->actors[monitor->only_caller].clock : NULL;
+    return monitor->told_hosts == 1 ? &monitor->actors[monitor->last_host].clock : NULL;
 }
 
-/* What every host that makes calls knows of an actor. */
+/* What every host knows of an actor. */
 static int32_t floor_of(const struct orr_monitor *monitor, uint32_t actor) {
     int32_t least = INT32_MAX;
     for (size_t i = 0; i < monitor->host_count; i++) {
@@ -146,7 +140,7 @@ static int32_t floor_of(const struct orr_monitor *monitor, uint32_t actor) {
             continue;
         const struct orr__actor *host = &monitor->actors[monitor->host_actors[i] - 1];
         int32_t known = orr__shared_clock_get(&host->clock, actor);
-        if (host->calls && known < least)
+        if (known < least)
             least = known;
     }
     return least;

@@ -31,7 +31,6 @@ struct orr__actor {
     uint32_t seen_host;
     uint64_t seen_version;
     uint64_t version; /* of a host's clock: how often it has grown */
-    bool calls;       /* a host that has made calls */
     /* A stream: what points of it stand for, ascending. */
     struct orr__version *versions;
     size_t version_count, version_capacity;
@@ -104,9 +103,9 @@ struct orr_monitor {
     size_t actor_count, actor_capacity;
     uint32_t *stream_actors, *host_actors; /* by id + 1 of stream or host; 0: unknown */
     size_t stream_count, stream_capacity, host_count, host_capacity;
-    uint32_t caller_count; /* hosts that have made calls */
-    uint32_t only_caller;  /* while that is 1 */
-    size_t version_count;  /* of all streams */
+    uint32_t told_hosts;  /* how many there are */
+    uint32_t last_host;   /* the last one told, an actor */
+    size_t version_count; /* of all streams */
     struct orr__id_table buffers, memories, messages;
     struct orr__seen_buffer *buffer_pool;
     uint64_t prune_at; /* when the histories' size reaches this, what everyone knows is dropped */
@@ -127,8 +126,6 @@ struct orr_monitor {
 /* The actor of a stream or host; NULL if nobody told of it. */
 struct orr__actor *orr__monitor_stream(struct orr_monitor *monitor, uint32_t stream);
 struct orr__actor *orr__monitor_host(struct orr_monitor *monitor, uint32_t host);
-/* A host that makes a call. */
-struct orr__actor *orr__monitor_caller(struct orr_monitor *monitor, uint32_t host);
 /* Adds one; `host_name` NULL: a stream. */
 void orr__monitor_add_actor(struct orr_monitor *monitor, uint32_t id, uint32_t device,
                             uint32_t name, const char *host_name);
@@ -145,7 +142,8 @@ void orr__actor_join_host(struct orr_monitor *monitor, struct orr__actor *stream
 void orr__actor_advance(struct orr_monitor *monitor, struct orr__actor *stream, uint64_t seq);
 /* The same again: the stream has learned more with the command it got last. */
 void orr__actor_settle(struct orr_monitor *monitor, struct orr__actor *stream);
-/* What every actor will know at its next command; NULL: not known. */
+/* What every actor will know at its next command: of hosts that are still to come too, since they
+ * are made by one that is there. NULL: not known. */
 const struct orr__shared_clock *orr__monitor_all_know(const struct orr_monitor *monitor);
 void orr__monitor_clear_actors(struct orr_monitor *monitor);
 

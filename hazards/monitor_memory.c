@@ -86,7 +86,7 @@ static void join_freed(struct orr_monitor *monitor, struct orr__actor *host,
 static void note_freed(struct orr_monitor *monitor, const struct orr__seen_buffer *buffer,
                        const struct orr__actor *host) {
     struct orr__shared_clock clock = {0};
-    if (monitor->host_count < 2)
+    if (monitor->told_hosts < 2)
         return;
     clock = orr__shared_clock_keep(host->clock);
     if (!orr__shared_clock_raise(&monitor->clocks, &clock, orr__actor_index(monitor, host),
@@ -119,7 +119,7 @@ void orr__monitor_add_buffer(struct orr_monitor *monitor, const struct orr_obser
     buffer->site = told->site;
     buffer->host = told->host;
     memory->buffers++;
-    struct orr__actor *host = orr__monitor_caller(monitor, told->host);
+    struct orr__actor *host = orr__monitor_host(monitor, told->host);
     for (uint32_t i = 0; host && i < told->after_count; i++)
         orr__actor_join_point(monitor, host, &told->after[i]);
     if (host)
@@ -189,7 +189,7 @@ void orr__monitor_free(struct orr_monitor *monitor, uint64_t id, const struct or
     struct free_check check = {.monitor = monitor,
                                .buffer = buffer,
                                .owner = orr__monitor_stream(monitor, buffer->stream),
-                               .host = orr__monitor_caller(monitor, end->host),
+                               .host = orr__monitor_host(monitor, end->host),
                                .end = end};
     if (check.owner)
         orr__range_history_each(&memory->history, buffer->base, buffer->base + buffer->bytes,

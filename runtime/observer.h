@@ -19,7 +19,7 @@
 
 #include "runtime/backend.h"
 
-/* Who makes calls. */
+/* Who makes calls; a dispatch host makes none. */
 struct orr_observed_host {
     uint32_t id;
     const char *name;

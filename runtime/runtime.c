@@ -141,8 +141,6 @@ static void record_host(struct orr_runtime *runtime, uint32_t host, const char *
     struct orr_record_host record = {
         .header = ORR_RECORD_HEADER(host, HOST), .id = host, .name = name_or_empty(runtime, name)};
     orr__runtime_record(runtime, &record);
-    if (runtime->observer)
-        orr__observe_host(runtime, host, name);
 }
 
 static void meta_count(struct orr_runtime *runtime, const char *key, uint64_t value) {
@@ -205,6 +203,8 @@ static void add_host_entry(struct orr_runtime *runtime, const char *name) {
 void orr__runtime_add_first_hosts(struct orr_runtime *runtime) {
     add_host_entry(runtime, "host");
     runtime->caller_count = 1;
+    if (runtime->observer)
+        orr__observe_host(runtime, 0, "host");
     if (!runtime->dispatches || !runtime->verbs->host_create)
         return;
     for (uint32_t i = 0; i < runtime->device_count; i++) {
@@ -384,6 +384,8 @@ enum orr_status orr_runtime_add_host(struct orr_runtime *runtime, const char *na
     assert(host == runtime->host_count);
     add_host_entry(runtime, name);
     runtime->caller_count++;
+    if (runtime->observer)
+        orr__observe_host(runtime, host, name);
     *out_host = host;
     return orr__runtime_greet(runtime, host);
 }

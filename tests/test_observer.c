@@ -261,8 +261,6 @@ static void with_dispatch_hosts_the_caller_is_told(void **state) {
     fixture_start(&f);
     launch(compute(&f, 1), "k", NULL, NULL);
     assert_string_equal(told_new(&told), "host 0 'host'\n"
-                                         "host 1 'dispatch 0'\n"
-                                         "host 2 'dispatch 1'\n"
                                          "stream 0 'compute' device 1 nb\n"
                                          "kernel 1 'k' host 0 stream 0:1\n");
     close_told(&f, &told);

@@ -111,9 +111,24 @@ static uint32_t name_of(struct teller *teller, const char *text) {
 
 /* --- who there is --- */
 
-static void tell_actors(struct teller *teller) {
+/* Dispatch hosts make no calls. */
+static bool find_callers(const struct teller *teller, bool **out_callers) {
+    const struct orr_timeline *timeline = teller->timeline;
+    *out_callers = orr_memory_alloc(teller->memory, timeline->host_count * sizeof **out_callers);
+    for (size_t i = 0; *out_callers && i < timeline->command_count; i++) {
+        const struct orr_timeline_host *host =
+            orr_timeline_host(timeline, timeline->commands[i].caller);
+        if (host)
+            (*out_callers)[host - timeline->hosts] = true;
+    }
+    return *out_callers != NULL;
+}
+
+static void tell_actors(struct teller *teller, const bool *callers) {
     const struct orr_timeline *timeline = teller->timeline;
     for (size_t i = 0; i < timeline->host_count; i++) {
+        if (!callers[i])
+            continue;
         const struct orr_observed_host host = {.id = timeline->hosts[i].id,
                                                .name = timeline->hosts[i].name};
         teller->observer->host(teller->observer, &host);
@@ -325,11 +340,14 @@ enum orr_status orr_timeline_observe(const struct orr_timeline *timeline,
                              "the trace has no accesses: it does not say which bytes its commands "
                              "read and write; expected one of 'orrery run'");
     struct teller teller = {.timeline = timeline, .observer = observer, .memory = memory};
-    bool done = orr_names_create(memory, &teller.names) == ORR_OK && make_lists(&teller);
+    bool *callers = NULL;
+    bool done = orr_names_create(memory, &teller.names) == ORR_OK && make_lists(&teller) &&
+                find_callers(&teller, &callers);
     if (done) {
         observer->names = teller.names;
-        tell_actors(&teller);
+        tell_actors(&teller, callers);
     }
+    orr_memory_free(memory, callers);
     for (size_t i = 0; done && i < timeline->command_count; i++)
         done = tell_call(&teller, &timeline->commands[i]);
     orr_memory_free(memory, teller.allocs);
