@@ -128,14 +128,17 @@ static enum orr_status answer_invalid(struct judge *judge, const char *id, const
 /* The program with fixes until no finding is left, or until no fix helps. */
 static enum orr_status write_repaired(struct judge *judge,
                                       const struct orr_stream_program_line *line) {
-    enum { FIXES_MAX = 1000 };
+    /* So many that long programs end in time: each fix costs a few checks. */
+    enum { FIXES_MAX = 1000, STEPS_MAX = 100000000 };
+    uint32_t fixes_max = STEPS_MAX / (line->program->op_count + 1) + 1;
+    fixes_max = fixes_max < FIXES_MAX ? fixes_max : FIXES_MAX;
     struct orr_stream_program *repaired = NULL;
     char *text = NULL;
     uint32_t fixes;
     bool is_safe;
     enum orr_status status = ORR_OK;
     if (line->program->oracle == ORR_ORACLE_HB)
-        status = orr_fix_all(line->program, FIXES_MAX, &repaired, &fixes, &is_safe);
+        status = orr_fix_all(line->program, fixes_max, &repaired, &fixes, &is_safe);
     if (status == ORR_OK)
         status = orr_stream_program_write(repaired ? repaired : line->program, line->id, &text);
     if (status == ORR_OK)

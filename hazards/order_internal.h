@@ -14,6 +14,9 @@ struct orr__order_request {
      * would know less at some moment, or a name would be malformed. What work does is not looked
      * at: it is about operations that only order. */
     bool *effective;
+    /* If not NULL, an array of op_count: operations that are left out. None with accesses, and none
+     * that introduces or ends a name. */
+    const bool *skip;
 };
 
 enum orr_status orr__order_run(const struct orr_stream_program *program,

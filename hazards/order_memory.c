@@ -77,7 +77,7 @@ static void take_op(struct orr__order_memory *memory, uint32_t index, bool *noti
 }
 
 enum orr_status orr__order_memory_init(struct orr__order_memory *memory,
-                                       const struct orr_stream_program *program) {
+                                       const struct orr_stream_program *program, const bool *skip) {
     uint32_t count = program->names[ORR_NAME_BUFFER].count;
     uint32_t flags = program->names[ORR_NAME_FLAG].count;
     *memory = (struct orr__order_memory){
@@ -93,7 +93,8 @@ enum orr_status orr__order_memory_init(struct orr__order_memory *memory,
         memory->names[i] = (struct orr__order_name){
             .block = i, .intro = ORR_NONE, .end = ORR_NONE, .reused_by = ORR_NONE};
     for (uint32_t i = 0; i < memory->op_end; i++)
-        take_op(memory, i, notified);
+        if (!skip || !skip[i])
+            take_op(memory, i, notified);
     orr_memory_free(program->memory, notified);
     return ORR_OK;
 }

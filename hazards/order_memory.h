@@ -31,8 +31,10 @@ struct orr__order_memory {
     enum orr_name_space malformed_space;
 };
 
+/* `skip`: operations that are left out, an array of op_count; NULL: none. */
 enum orr_status orr__order_memory_init(struct orr__order_memory *memory,
-                                       const struct orr_stream_program *program) ORR_MUST_CHECK;
+                                       const struct orr_stream_program *program,
+                                       const bool *skip) ORR_MUST_CHECK;
 void orr__order_memory_clear(struct orr__order_memory *memory);
 
 /* Whether the operation that introduces the name comes before `op`. */

@@ -89,12 +89,13 @@ static enum orr_status init_makers(struct order_check *check) {
                                                                                  : ORR_NO_MEMORY;
 }
 
-static enum orr_status init(struct order_check *check, const struct orr_stream_program *program) {
+static enum orr_status init(struct order_check *check, const struct orr_stream_program *program,
+                            const bool *skip) {
     const struct orr_memory *memory = program->memory;
     uint32_t name_count = program->names[ORR_NAME_BUFFER].count;
     check->program = check->names.program = check->model.program = program;
     check->trees.memory = memory;
-    enum orr_status status = orr__order_memory_init(&check->names, program);
+    enum orr_status status = orr__order_memory_init(&check->names, program, skip);
     if (status == ORR_OK)
         status = orr__access_trees_init(&check->trees, &check->names);
     if (status == ORR_OK)
@@ -506,10 +507,12 @@ enum orr_status orr__order_run(const struct orr_stream_program *program,
                                struct orr_order_malformed *out_malformed) {
     struct order_check check = {
         .found = request->found, .context = request->context, .effective = request->effective};
-    enum orr_status status = init(&check, program);
+    enum orr_status status = init(&check, program, request->skip);
     if (status == ORR_OK && check.effective)
         status = init_makers(&check);
     for (uint32_t i = 0; status == ORR_OK && !check.is_stopped && i < check.names.op_end; i++) {
+        if (request->skip && request->skip[i])
+            continue;
         uint64_t effects = check.model.effects;
         check.index = i;
         check.reported_count = 0;

@@ -4,7 +4,7 @@
 
 #include "hazards/order_internal.h"
 
-enum { STEPS_DEFAULT = 40000000 };
+enum { STEPS_DEFAULT = 300000000 };
 
 bool orr_redundant_is_candidate(const struct orr_stream_program *program, uint32_t op) {
     switch ((enum orr_stream_op_kind)program->ops[op].kind) {
@@ -39,12 +39,12 @@ static bool found_one(void *context, const struct orr_order_finding *finding) {
     return false;
 }
 
-/* Whether the program is well-formed and without findings. */
-static enum orr_status is_safe(const struct orr_stream_program *program, bool *effective,
-                               bool *out_is_safe) {
+/* Whether the program is well-formed and without findings, some operations left out. */
+static enum orr_status is_safe(const struct orr_stream_program *program, const bool *skip,
+                               bool *effective, bool *out_is_safe) {
     bool is_found = false;
     struct orr__order_request request = {
-        .found = found_one, .context = &is_found, .effective = effective};
+        .found = found_one, .context = &is_found, .effective = effective, .skip = skip};
     struct orr_order_malformed malformed;
     enum orr_status status = orr__order_run(program, &request, &malformed);
     *out_is_safe = status == ORR_OK && !is_found && malformed.op == ORR_NONE;
@@ -63,24 +63,12 @@ static enum orr_status add(const struct orr_stream_program *program, uint32_t op
     return status;
 }
 
-/* Whether the program is safe without the operations whose `keep` is false. */
-static enum orr_status is_safe_with(const struct orr_stream_program *program, const bool *keep,
-                                    bool *out_is_safe) {
-    struct orr_stream_program *rest;
-    enum orr_status status = orr_stream_program_subset(program, keep, &rest);
-    if (status != ORR_OK)
-        return status;
-    status = is_safe(rest, NULL, out_is_safe);
-    orr_stream_program_destroy(&rest);
-    return status;
-}
-
 /* What the search keeps per operation. */
 struct search {
     const struct orr_stream_program *program;
     bool *effective;
-    bool *all;  /* keep everything, but for the one that is tried */
-    bool *rest; /* keep what has not gone together */
+    bool *alone;    /* the one that is tried */
+    bool *together; /* what can go at once, so far */
     bool decides_needs;
 };
 
@@ -88,14 +76,14 @@ struct search {
 static enum orr_status try_without(struct search *search, uint32_t op,
                                    struct orr_redundant *redundant) {
     bool alone = false, together = false;
-    search->all[op] = false;
-    enum orr_status status = is_safe_with(search->program, search->all, &alone);
-    search->all[op] = true;
+    search->alone[op] = true;
+    enum orr_status status = is_safe(search->program, search->alone, NULL, &alone);
+    search->alone[op] = false;
     if (status != ORR_OK || !alone)
         return status;
-    search->rest[op] = false;
-    status = is_safe_with(search->program, search->rest, &together);
-    search->rest[op] = !together;
+    search->together[op] = true;
+    status = is_safe(search->program, search->together, NULL, &together);
+    search->together[op] = together;
     return status == ORR_OK
                ? add(search->program, op, ORR_REDUNDANT_NOT_NEEDED, together, redundant)
                : status;
@@ -104,7 +92,7 @@ static enum orr_status try_without(struct search *search, uint32_t op,
 static enum orr_status search_all(struct search *search, struct orr_redundant *redundant) {
     const struct orr_stream_program *program = search->program;
     for (uint32_t i = 0; i < program->op_count; i++)
-        search->rest[i] = !orr_redundant_is_candidate(program, i) || search->effective[i];
+        search->together[i] = orr_redundant_is_candidate(program, i) && !search->effective[i];
     enum orr_status status = ORR_OK;
     for (uint32_t i = 0; status == ORR_OK && i < program->op_count; i++) {
         if (!orr_redundant_is_candidate(program, i))
@@ -127,11 +115,9 @@ static uint64_t steps_of(const struct search *search) {
 
 static enum orr_status find(struct search *search, uint64_t steps_max,
                             struct orr_redundant *redundant) {
-    enum orr_status status = is_safe(search->program, search->effective, &redundant->is_safe);
+    enum orr_status status = is_safe(search->program, NULL, search->effective, &redundant->is_safe);
     if (status != ORR_OK || !redundant->is_safe)
         return status;
-    for (uint32_t i = 0; i < search->program->op_count; i++)
-        search->all[i] = true;
     search->decides_needs = steps_of(search) <= (steps_max > 0 ? steps_max : STEPS_DEFAULT);
     redundant->is_complete = search->decides_needs;
     return search_all(search, redundant);
@@ -143,15 +129,15 @@ enum orr_status orr_redundant_find(const struct orr_stream_program *program, uin
     uint32_t count = program->op_count;
     struct search search = {.program = program,
                             .effective = orr_memory_alloc(memory, count * sizeof(bool)),
-                            .all = orr_memory_alloc(memory, count * sizeof(bool)),
-                            .rest = orr_memory_alloc(memory, count * sizeof(bool))};
+                            .alone = orr_memory_alloc(memory, count * sizeof(bool)),
+                            .together = orr_memory_alloc(memory, count * sizeof(bool))};
     *out_redundant = (struct orr_redundant){0};
     enum orr_status status = ORR_NO_MEMORY;
-    if (search.effective && search.all && search.rest)
+    if (search.effective && search.alone && search.together)
         status = find(&search, steps_max, out_redundant);
     orr_memory_free(memory, search.effective);
-    orr_memory_free(memory, search.all);
-    orr_memory_free(memory, search.rest);
+    orr_memory_free(memory, search.alone);
+    orr_memory_free(memory, search.together);
     if (status != ORR_OK)
         orr_redundant_clear(out_redundant, memory);
     return status;

@@ -38,7 +38,7 @@ bool orr_redundant_is_candidate(const struct orr_stream_program *program, uint32
 
 /* Finds them. NOTHING_NEW takes one check of the program; NOT_NEEDED up to two checks per remaining
  * operation, and is left out if those would take more than `steps_max` operations in all; 0: the
- * default, 40 million. Errors: ORR_NO_MEMORY. */
+ * default, 300 million, some seconds. Errors: ORR_NO_MEMORY. */
 enum orr_status orr_redundant_find(const struct orr_stream_program *program, uint64_t steps_max,
                                    struct orr_redundant *out_redundant) ORR_MUST_CHECK;
 /* Frees the items. */

@@ -11,7 +11,8 @@
 /* Kind and pair of the verdict (no texts). Fails the test that runs on anything too large. */
 struct orr_check_verdict order_naive(const struct orr_stream_program *program);
 
-/* Goes on after findings: found[op] = 1 for each operation that has one. Well-formed programs only. */
+/* Goes on after findings: found[op] = 1 for each operation that has one. For well-formed programs
+ * only. */
 void order_naive_all(const struct orr_stream_program *program, uint8_t *found);
 
 #endif
