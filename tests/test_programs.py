@@ -129,6 +129,58 @@ def examples(text):
             yield json.dumps(case)
 
 
+SAFE = '{"id":"safe","program":{"streams":{},"ops":[]}}'
+RACE = ('{"id":"a\\nb","program":{"streams":{"s":{"dev":0,"kind":"nb"},"t":{"dev":0,"kind":"nb"}},'
+        '"ops":[{"op":"memset","stream":"s","writes":["A"]},'
+        '{"op":"kernel","stream":"t","reads":["A"]}]}}')
+ERROR = ('{"id":"error","program":{"oracle":"capture","streams":{"s":{"dev":0,"kind":"nb"}},'
+         '"ops":[{"op":"capture_end","stream":"s"}]}}')
+STATES = ('{"id":"states","program":{"oracle":"hang","streams":{},"ops":[%s]}}' % ",".join(
+    '{"op":"%s","lock":"%s","host":"%s"}' % step for step in (
+        ("lock", "a", "q"), ("lock", "b", "q"), ("unlock", "b", "q"), ("unlock", "a", "q"),
+        ("lock", "b", "r"), ("lock", "a", "r"), ("unlock", "a", "r"), ("unlock", "b", "r"))))
+BAD = '{"id":"bad","program":{"streams":{}}}'
+
+# What people see: name, lines, arguments, exit code, words on stdout (all of it if one is a tuple).
+COMMANDS = [
+    ("nothing is fine", "", [], 0, ("0 programs\n",)),
+    ("blank lines are skipped", "\n \t\r\n\n" + SAFE + "\r\n\n", [], 0,
+     ("safe: no-race\n1 program: 1 no-race\n",)),
+    ("the last line needs no end", SAFE + "\n" + SAFE, [], 0, ["2 programs: 2 no-race"]),
+    ("a race is a no", RACE, [], 1, ["a b: race, operations 0 and 1\n    ", "\n    fix: "]),
+    ("an error has one operation", ERROR, [], 1,
+     ["error: error, operation 0\n    operation 0 (cape s)", "1 program: 1 error"]),
+    ("a question that is given up is a 4", STATES, ["--states", "1"], 4, ["states: unknown"]),
+    ("a no outweighs what is unknown", STATES + "\n" + RACE, ["--states", "1"], 1, []),
+    ("a malformed line outweighs both", "\n".join((STATES, RACE, BAD)), ["--states", "1"], 3,
+     ["bad: invalid\n    line 3: program.ops: missing", "3 programs: 1 race, 1 invalid, 1 unknown"]),
+    ("a line that is nothing has its number", "\n[]\n" + SAFE, [], 3,
+     ["line 2: invalid\n    line 2: the line is no object", "safe: no-race"]),
+    ("JSON has a line a program and nothing else", BAD + "\n\n" + SAFE + "\n7", ["--json"], 3,
+     ('{"id": "bad", "verdict": "invalid", "first_conflict_ops": null, "message": '
+      '"line 1: program.ops: missing; an array of operations was expected", "fix": ""}\n'
+      '{"id": "safe", "verdict": "no-race", "first_conflict_ops": null, "message": "", '
+      '"fix": ""}\n'
+      '{"id": null, "verdict": "invalid", "first_conflict_ops": null, "message": "line 4: the '
+      'line is no object; an object with id and program was expected", "fix": ""}\n',)),
+    ("an id comes out as it went in",
+     SAFE.replace("safe", r'\u0000\ud83d\ude00\u00e4\/\"'), ["--json"], 0,
+     ['{"id": "\\u0000\U0001f600\u00e4/\\"", "verdict"']),
+]
+
+
+def command_problem(text, arguments, code, words):
+    run = subprocess.run([ORRERY, "check", "-", *arguments], input=text.encode(),
+                         capture_output=True, check=False)
+    out = run.stdout.decode()
+    if run.returncode != code or run.stderr:
+        return "exit code %d, expected %d: %s" % (run.returncode, code, run.stderr.decode())
+    if isinstance(words, tuple):
+        return None if out == words[0] else "it printed: " + out
+    missing = [word for word in words if word not in out]
+    return "%s not in: %s" % (missing, out) if missing else None
+
+
 def read(path):
     return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
@@ -143,21 +195,24 @@ def report(number, name, wrong):
 def main():
     ours = read(ROOT / "tests/data/programs.jsonl")
     page = list(examples((ROOT / "docs/stream_programs.md").read_text(encoding="utf-8")))
-    print("1..6")
+    print("1..7")
     failed = report(1, "%d programs of ours have their verdicts" % len(ours), list(problems(ours)))
     failed |= report(2, "every rule has a program on either side",
                      ["only one side: " + rule for rule in rules(ours)])
     failed |= report(3, "%d examples of the page have their verdicts" % len(page),
                      list(problems(page)) or ([] if page else ["there are none"]))
+    wrong = [(name, command_problem(*rest)) for name, *rest in COMMANDS]
+    failed |= report(4, "%d uses of the command" % len(COMMANDS),
+                     ["%s: %s" % pair for pair in wrong if pair[1]])
     if SHARED.exists():
         shared = read(SHARED)
-        failed |= report(4, "%d programs of %s have their verdicts" % (len(shared), SHARED.name),
+        failed |= report(5, "%d programs of %s have their verdicts" % (len(shared), SHARED.name),
                          list(problems(shared)))
     else:
-        print("ok 4 - shared programs # SKIP there is no %s" % SHARED)
+        print("ok 5 - shared programs # SKIP there is no %s" % SHARED)
     every = ours + page + (shared if SHARED.exists() else [])
-    failed |= report(5, "programs are safe once they are repaired", list(repair_problems(every)))
-    failed |= report(6, "without a sync a program is unsafe, or the sync is listed as redundant",
+    failed |= report(6, "programs are safe once they are repaired", list(repair_problems(every)))
+    failed |= report(7, "without a sync a program is unsafe, or the sync is listed as redundant",
                      list(more_problems(every)))
     return 1 if failed else 0
 
