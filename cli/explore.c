@@ -3,15 +3,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/scenario_verbs.h"
 #include "hazards/explore/pool.h"
 #include "hazards/explore/strategy.h"
 
 static const char usage[] =
     "usage: orrery explore PROGRAM.jsonl [--id ID] [--strategy dpor|pct|random] [--budget RUNS]\n"
     "                      [--depth D] [--seed N] [--threads N] [--out FILE] [--json]\n"
+    "       orrery explore SCENARIO.lua [key=value ...] [--devices SPEC] [the same, without --id]\n"
     "\n"
-    "Runs stream programs (docs/stream_programs.md) under many schedules and says what goes wrong\n"
-    "in which. - is standard input.\n"
+    "Runs stream programs (docs/stream_programs.md), or a scenario, under many schedules and says\n"
+    "what goes wrong in which. - is standard input. A scenario's Lua program runs anew for each\n"
+    "schedule, so that it may go on by what it reads; its default schedule takes commands in the\n"
+    "order in which they were enqueued, as if each was waited for.\n"
     "\n"
     "  --id ID      only the program of this name\n"
     "  --strategy   dpor (the default): every distinct order of conflicting operations, each\n"
@@ -97,9 +101,21 @@ static enum orr_exit take_options(const struct orr_cli *cli, const struct texts 
     return exit;
 }
 
+/* Scenarios have key=value, and a machine. */
+static bool is_scenario(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        size_t length = strlen(argv[i]);
+        if (argv[i][0] != '-' && length > 4 && strcmp(argv[i] + length - 4, ".lua") == 0)
+            return true;
+    }
+    return false;
+}
+
 enum orr_exit orr_cli_explore(const struct orr_cli *cli, int argc, char **argv) {
     struct texts texts = {0};
     int help;
+    if (is_scenario(argc, argv))
+        return orr_cli_explore_scenario(cli, argc, argv, usage);
     const struct orr_cli_option options[] = {{"--id", &texts.id, NULL},
                                              {"--strategy", &texts.strategy, NULL},
                                              {"--budget", &texts.budget, NULL},

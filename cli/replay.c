@@ -3,6 +3,7 @@
 
 #include "cli/explore.h"
 #include "cli/program_lines.h"
+#include "cli/scenario_verbs.h"
 #include "hazards/explore/fingerprint.h"
 #include "hazards/text_builder.h"
 
@@ -235,6 +236,20 @@ static enum orr_exit replay_schedule(struct replay *replay) {
     return orr_cli_fail(replay->cli, &replay->error);
 }
 
+/* False if the file is no schedule of a scenario; what else it is, others say. */
+static bool replay_scenario(struct replay *replay, enum orr_exit *out_exit) {
+    struct orr__builder text = {.memory = replay->cli->memory};
+    struct orr_error error = {0};
+    enum orr_status status = read_text(replay, &text);
+    bool is_one = status == ORR_OK && text.data && orr_is_scenario_schedule(text.data);
+    if (is_one)
+        *out_exit = orr_cli_replay_scenario(replay->cli, replay->path, text.data, text.length,
+                                            replay->program_path, replay->as_json);
+    replay->error = error;
+    orr__builder_clear(&text);
+    return is_one;
+}
+
 enum orr_exit orr_cli_replay(const struct orr_cli *cli, int argc, char **argv) {
     int help, as_json = 0;
     const struct orr_cli_option options[] = {{"--json", NULL, &as_json}, {NULL, NULL, NULL}};
@@ -248,7 +263,8 @@ enum orr_exit orr_cli_replay(const struct orr_cli *cli, int argc, char **argv) {
                             .path = words.items[0],
                             .program_path = words.count > 1 ? words.items[1] : NULL,
                             .as_json = as_json};
-    exit = replay_schedule(&replay);
+    if (!replay_scenario(&replay, &exit))
+        exit = replay_schedule(&replay);
     orr_schedule_file_clear(&replay.file, cli->memory);
     orr_stream_program_line_clear(&replay.same_id, cli->memory);
     orr_stream_program_line_clear(&replay.only, cli->memory);

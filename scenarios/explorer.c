@@ -376,3 +376,51 @@ void orr_search_end(struct orr_search *search) {
     search->orders = NULL;
     search->found_count = search->order_count = 0;
 }
+
+/* --- is it shown? --- */
+
+/* Where a step is in the execution; its length if it is not there. */
+static uint32_t find_step(const struct orr_explorer *explorer, uint64_t id) {
+    uint32_t count, at = 0;
+    const struct orr_untimed_step *steps = orr_untimed_steps(explorer->explore, &count);
+    while (at < count && (steps[at].id != id || steps[at].kind == ORR_UNTIMED_HOST_ASKS ||
+                          steps[at].kind == ORR_UNTIMED_HOST_CALL))
+        at++;
+    return at;
+}
+
+static bool shows_order(const struct orr_explorer *explorer, uint64_t first, uint64_t second) {
+    uint32_t count;
+    (void)orr_untimed_steps(explorer->explore, &count);
+    uint32_t at = find_step(explorer, second);
+    return at < count && find_step(explorer, first) < at;
+}
+
+static bool shows_undefined(const struct orr_explorer *explorer, uint64_t id) {
+    uint32_t count;
+    const struct orr_untimed_step *steps = orr_untimed_steps(explorer->explore, &count);
+    uint32_t at = find_step(explorer, id);
+    return at < count && steps[at].undefined;
+}
+
+bool orr_found_is_shown(const struct orr_explorer *explorer, const struct orr_found *found,
+                        const struct orr_execution *execution, uint64_t reference) {
+    bool complete = execution->outcome == ORR_UNTIMED_COMPLETE;
+    switch (found->kind) {
+    case ORR_FOUND_HANG:
+        return execution->outcome == ORR_UNTIMED_HANG && hang_key(explorer) == found->key;
+    case ORR_FOUND_ERROR:
+        return complete && execution->status != ORR_OK &&
+               text_key(explorer->error.text) == found->key;
+    case ORR_FOUND_EXPECTATION:
+        return complete && execution->failed_expectation != ORR_ID_NONE &&
+               text_key(orr_scenario_expectation(explorer->scenario, execution->failed_expectation)
+                            ->site) == found->key;
+    case ORR_FOUND_NUMBERS:
+        return complete && execution->status == ORR_OK && execution->numbers != reference;
+    case ORR_FOUND_UNDEFINED: return shows_undefined(explorer, found->a);
+    case ORR_FOUND_RACE: return shows_order(explorer, found->b, found->a);
+    case ORR_FOUND_COUNT:
+    default: return false;
+    }
+}

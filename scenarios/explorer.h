@@ -125,6 +125,9 @@ enum orr_status orr_search_begin(struct orr_explorer *explorer,
                                  struct orr_search *out_search) ORR_MUST_CHECK;
 /* Executes at most `executions` more. */
 enum orr_status orr_search_run(struct orr_search *search, uint64_t executions) ORR_MUST_CHECK;
+/* Whether the last execution shows what was found. */
+bool orr_found_is_shown(const struct orr_explorer *explorer, const struct orr_found *found,
+                        const struct orr_execution *execution, uint64_t reference);
 /* Frees what it owns. */
 void orr_search_end(struct orr_search *search);
 

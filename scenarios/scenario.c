@@ -360,3 +360,13 @@ enum orr_status orr_scenario_rewind(struct orr_scenario *scenario) {
 void orr_scenario_set_sites(struct orr_scenario *scenario, bool with_sites) {
     scenario->silent = !with_sites;
 }
+
+void orr_scenario_host_text(const struct orr_scenario *scenario, uint32_t host, char *text,
+                            size_t size) {
+    for (size_t i = 0; i < scenario->host_count; i++)
+        if (scenario->hosts[i].id == host && scenario->hosts[i].rank >= 0) {
+            snprintf(text, size, "rank %lld", (long long)scenario->hosts[i].rank);
+            return;
+        }
+    snprintf(text, size, "host");
+}

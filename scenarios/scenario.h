@@ -77,6 +77,10 @@ enum orr_status orr_scenario_rewind(struct orr_scenario *scenario) ORR_MUST_CHEC
 /* For scenarios that repeat: whether calls of the next run are told their lines. */
 void orr_scenario_set_sites(struct orr_scenario *scenario, bool with_sites);
 
+/* What one of the runtime's hosts is in the scenario: "host", "rank 3". */
+void orr_scenario_host_text(const struct orr_scenario *scenario, uint32_t host, char *text,
+                            size_t size);
+
 /* Where its hosts are when a run has been left in the middle: "rank 0 at case.lua:7 in receive; rank
  * 1 at case.lua:9 in a wait for a device". "" if all have ended. */
 void orr_scenario_describe_hosts(const struct orr_scenario *scenario, char *text, size_t size);

@@ -127,7 +127,7 @@ static void restart(struct orr_untimed *x) {
     x->running = x->order_count = 0;
     x->multi = x->over = false;
     x->granted = x->asking = x->cause = ORR_ID_NONE;
-    x->current = 0;
+    x->current = x->acted = 0;
     x->outcome = ORR_UNTIMED_COMPLETE;
     x->memory_count = x->group_count = x->group_stream_count = x->group_access_count = 0;
     x->wait_count = x->access_count = x->question_count = 0;
@@ -260,6 +260,13 @@ const struct orr_untimed_step *orr_untimed_steps(const struct orr_untimed *x, ui
 const struct orr_access *orr_untimed_accesses(const struct orr_untimed *x,
                                               const struct orr_untimed_step *step) {
     return &x->accesses[step->first_access];
+}
+
+enum orr_untimed_thing orr_untimed_thing_of(uint32_t memory) {
+    return memory == ORR__X_OF_STREAMS    ? ORR_UNTIMED_STREAM
+           : memory == ORR__X_OF_EVENTS   ? ORR_UNTIMED_EVENT
+           : memory == ORR__X_OF_MEETINGS ? ORR_UNTIMED_MEETING
+                                          : ORR_UNTIMED_MEMORY;
 }
 
 const struct orr_untimed_race *orr_untimed_races(const struct orr_untimed *x, uint32_t *out_count) {

@@ -208,6 +208,7 @@ static void ask(struct orr_untimed *x, uint32_t number, const struct orr__x_move
         struct orr_point point = move->points[i];
         if (orr__x_retired(x, point)) {
             x->events[number].answer += i + 1;
+            x->steps[number].answered = true;
             uint32_t cause = x->streams[point.stream].retireds[point.seq - 1].cause;
             if (cause > 0) {
                 x->events[cause - 1].marked_by = number;

@@ -94,7 +94,7 @@ static void grant(struct orr_untimed *x, uint32_t process) {
     host->state = ORR__X_RUNS;
     x->running++;
     x->starters &= ~ORR__X_BIT(process);
-    x->granted = id;
+    x->granted = x->acted = id;
 }
 
 /* Steps until a host can go on: one that runs, or one that is granted its step. With none the

@@ -21,7 +21,7 @@ static uint32_t default_of(const struct orr_untimed *x, uint64_t processes) {
             if (best == ORR_ID_NONE || x->orders[process] < x->orders[best]) {
                 best = process;
             }
-        } else if (host == ORR_ID_NONE || x->processes[process].index == x->current) {
+        } else if (host == ORR_ID_NONE || x->processes[process].index == x->acted) {
             host = process;
         }
     }

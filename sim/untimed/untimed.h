@@ -114,6 +114,7 @@ struct orr_untimed_step {
     uint64_t id; /* host << 32 | number of the command among its host's: the same in every order */
     uint8_t process, kind, command_kind; /* the latter enum orr_command_kind */
     bool undefined;                      /* it read bytes that nobody has written */
+    bool answered;                       /* a query was answered with yes */
     uint32_t host, device, stream;       /* stream ORR_ID_NONE: of a host */
     uint32_t name, site;
     uint32_t first_access, access_count;
@@ -123,9 +124,18 @@ struct orr_untimed_step {
 /* Steps of the execution, in order; borrowed until the next one. */
 const struct orr_untimed_step *orr_untimed_steps(const struct orr_untimed *explore,
                                                  uint32_t *out_count);
-/* What a step touches; memory of ids from 2^32 - 8 on are things that hosts share. */
+/* What a step touches: memory, or, in the same form, things that hosts share. */
 const struct orr_access *orr_untimed_accesses(const struct orr_untimed *explore,
                                               const struct orr_untimed_step *step);
+
+/* Things that hosts share. */
+enum orr_untimed_thing {
+    ORR_UNTIMED_MEMORY,
+    ORR_UNTIMED_STREAM,
+    ORR_UNTIMED_EVENT,
+    ORR_UNTIMED_MEETING
+};
+enum orr_untimed_thing orr_untimed_thing_of(uint32_t memory);
 
 /* The same for executions of the same distinct order, and, but for chance, for no others. */
 uint64_t orr_untimed_order(const struct orr_untimed *explore);

@@ -188,7 +188,8 @@ struct orr_untimed {
     bool multi;       /* there has been more than one host */
     uint32_t granted; /* host whose step has been taken note of, and may happen; ORR_ID_NONE */
     uint32_t asking;  /* host that asks whether it is its turn; ORR_ID_NONE */
-    uint32_t current; /* host that acted last */
+    uint32_t current; /* host that runs */
+    uint32_t acted;   /* host that made the last step of hosts */
     uint32_t cause;   /* step that happens now */
     bool over;        /* nothing happens any more: see outcome */
     enum orr_untimed_outcome outcome;
