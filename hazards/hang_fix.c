@@ -3,9 +3,9 @@
 #include <string.h>
 
 enum {
-    STATES_MAX = 4000,  /* of the search of a candidate */
-    OPS_MAX = 20000,    /* longer programs get no candidates */
-    SAID_MAX = 4        /* operations that a text lists */
+    STATES_MAX = 4000, /* of the search of a candidate */
+    OPS_MAX = 20000,   /* longer programs get no candidates */
+    SAID_MAX = 4       /* operations that a text lists */
 };
 
 struct fixing {

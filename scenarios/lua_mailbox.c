@@ -178,6 +178,21 @@ static void describe(const struct orr_scenario *scenario, size_t index, char *te
     snprintf(text, size, "%s%s%s in %s", name, site[0] ? " at " : "", site, call);
 }
 
+/* Hosts that have ended are named too: what the others wait for may be a call of theirs. */
+static void describe_ended(const struct orr_scenario *scenario, char *text, size_t size) {
+    enum { LISTED = 4 };
+    size_t used = strlen(text), ended = 0;
+    for (size_t i = 0; i < scenario->host_count && used < size; i++) {
+        const struct orr__host *host = &scenario->hosts[i];
+        if (!host->done || host->rank < 0 || ++ended > LISTED)
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "; rank %lld has ended",
+                                 (long long)host->rank);
+    }
+    if (ended > LISTED && used < size)
+        snprintf(text + used, size - used, "; and %zu more have", ended - LISTED);
+}
+
 /* As orr_scenario_describe_hosts; returns how many hosts wait. */
 static size_t describe_all(const struct orr_scenario *scenario, char *text, size_t size) {
     enum { LISTED = 4 };
@@ -204,10 +219,14 @@ void orr_scenario_describe_hosts(const struct orr_scenario *scenario, char *text
 enum orr_status orr__hosts_hang(const struct orr_scenario *scenario, struct orr_error *error) {
     char text[ORR_ERROR_TEXT_MAX];
     size_t live = describe_all(scenario, text, sizeof text);
+    describe_ended(scenario, text, sizeof text);
     const char *fault = orr_runtime_fault(scenario->runtime);
-    return orr_error_set(error, ORR_DEVICE_FAILED, "%s: hang: %s for what never comes: %s%s%s",
-                         scenario->config.path, live > 1 ? "all hosts wait" : "the host waits",
-                         text, fault ? ": " : "", fault ? fault : "");
+    enum orr_status status =
+        orr_error_set(error, ORR_DEVICE_FAILED, "%s: hang: %s for what never comes: %s%s%s",
+                      scenario->config.path, live > 1 ? "all hosts wait" : "the host waits", text,
+                      fault ? ": " : "", fault ? fault : "");
+    orr_runtime_finding(scenario->runtime, "hang", "error", 0, 0, 0, error->text, "");
+    return status;
 }
 
 void orr__open_mailboxes(lua_State *L) {

@@ -726,6 +726,7 @@ int orr__sandbox_fill(lua_State *L) {
     orr__open_communicators(L);
     orr__open_mailboxes(L);
     orr__open_perturb(L);
+    orr__open_reports(L);
     orr__open_meshes(L);
     orr__open_tensors(L);
     orr__open_regions(L);

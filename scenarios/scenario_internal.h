@@ -267,6 +267,7 @@ void orr__open_buffers(lua_State *L);
 void orr__open_communicators(lua_State *L);
 void orr__open_mailboxes(lua_State *L);
 void orr__open_perturb(lua_State *L);
+void orr__open_reports(lua_State *L);
 void orr__open_expect(lua_State *L); /* to the table `expect` */
 
 /* --- lua_recording.c --- */

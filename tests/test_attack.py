@@ -680,12 +680,41 @@ for backend in ("sim:h100", "cpu"):
         refuse(f"ranks {name} are a hang that is told ({backend})", RANKS % calls, *words, code=4,
                arguments=("--devices", backend + "*3"))
 
-refuse("ranks in different collectives are refused",
-       RANKS % "if rank == 1 then one:barrier() else one:all_reduce{ input = t[rank][1] } end",
-       "case.lua:12: spmd: rank 0 of 'a' is in all_reduce, but rank 1 in barrier", arguments=TWO)
-refuse("ranks that say different sizes are refused",
-       RANKS % "one:all_reduce{ input = t[rank][1], count = 10 + rank }",
-       "count is 10 for rank 0, but 11 for rank 1", arguments=TWO)
+refuse("ranks in different collectives are told both calls",
+       RANKS % "if rank == 1 then one:barrier()\nelse one:all_reduce{ input = t[rank][1] } end",
+       "case.lua:12: spmd: rank 0 of 'a' is in all_reduce, but rank 1 in barrier; call number 1 "
+       "of 'a': rank 0 all_reduce at case.lua:13, rank 1 barrier at case.lua:12", code=4, arguments=TWO)
+refuse("ranks that say different sizes are told both calls",
+       RANKS % "one:barrier()\none:all_reduce{ input = t[rank][1], count = 10 + rank }",
+       "count is 10 for rank 0, but 11 for rank 1; call number 2 of 'a': rank 0 all_reduce (count "
+       "10) at case.lua:13, rank 1 all_reduce (count 11) at case.lua:13", code=4, arguments=TWO)
+refuse("ranks with different sizes of input are told both calls",
+       RANKS % "one:all_reduce{ input = rank == 0 and t[0][1] or orrery.device(1):alloc(64) }",
+       "the input has 1024 bytes for rank 0, but 64 for rank 1; call number 1", code=4,
+       arguments=TWO)
+refuse("ranks that say different reductions are told, whoever comes first",
+       RANKS % "orrery.spend(100 * (n - rank))\n"
+       "one:all_reduce{ input = t[rank][1], reduction = rank == 0 and 'max' or 'sum' }",
+       "reduction is max for rank 0, but sum for rank", "call number 1 of 'a': rank 0", code=4,
+       arguments=("--devices", "sim:h100*3"))
+refuse("ranks that say different roots are told", RANKS % "one:reduce{ input = t[rank][1], "
+       "output = t[rank][2], root = rank }", "root is 0 for rank 0, but 1 for rank 1", code=4,
+       arguments=TWO)
+refuse("ranks that say different lists of counts are told",
+       RANKS % "one:all_gather{ input = t[rank][1], output = t[rank][2], counts = {1, 1 + rank} }",
+       "counts is another list for rank 0, but another list for rank 1", code=4, arguments=TWO)
+refuse("a message of another type is told with its number and line",
+       RANKS % ("for i = 1, 2 do if rank == 0 then\none:send{ target = 1, from = t[0][1] } else\n"
+                "one:receive{ source = 0, to = t[1][2], dtype = i == 2 and 'f16' or nil } end end"),
+       "case.lua:14: spmd: rank 1 of 'a' receives f16, but rank 0 sends f32: message number 2, "
+       "sent at case.lua:13", code=4, arguments=TWO)
+refuse("a rank that leaves out its last call is told to have ended",
+       RANKS % "one:barrier()\nif rank ~= 1 then\none:barrier() end",
+       "rank 0 at case.lua:14 in barrier of 'a', for rank 1 (call number 2)", "rank 1 has ended",
+       code=4, arguments=("--devices", "sim:h100*3"))
+refuse("a library stops a run with a finding",
+       'orrery.stop{ kind = "no-luck", message = "it rains at " .. orrery.site() }',
+       "case.lua:1: it rains at case.lua:1", code=4)
 refuse("a rank that sends to itself is refused",
        RANKS % "one:send{ target = rank, from = t[rank][1] }", "sends to itself", arguments=TWO)
 refuse("a program that waits for nobody is a hang that is told",

@@ -14,9 +14,14 @@
 --     end)
 --
 -- A call waits until all ranks that it concerns have made theirs; then it is enqueued, a receive by
--- the receiver's host and a collective by rank 0's, and all of them go on. Where ranks wait for
+-- the receiver's host and a collective by rank 0's, and all of them go on.
+--
+-- Calls are numbered, for each world and rank. The first rank that makes call n of a world says
+-- what it is; another one whose call n is something else ends the run before anybody waits for it,
+-- with a finding `collective-mismatch` that names both calls and their lines. Where ranks wait for
 -- each other in a circle (two that both send first, or make the calls of two worlds in opposite
--- orders) the run ends and says which rank is in which call, at which line.
+-- orders), or for a call that never comes, the run ends and says which rank is in which call, at
+-- which line.
 
 local spmd = {}
 
@@ -39,7 +44,7 @@ end
 function spmd.world(options)
     options = options or {}
     local self = setmetatable({ name = options.name or "world", streams = {}, arrivals = {},
-                                gates = {}, pairs = {} }, World)
+                                gates = {}, pairs = {}, made = {}, open = {} }, World)
     local devices = options.devices
     if not devices then
         devices = {}
@@ -53,6 +58,7 @@ function spmd.world(options)
         device = type(device) == "number" and orrery.device(device) or device
         self.streams[i] = device:stream("communicate")
         self.arrivals[i - 1], self.gates[i - 1] = orrery.mailbox(), orrery.mailbox()
+        self.made[i - 1] = 0
     end
     return self
 end
@@ -73,8 +79,13 @@ local function pair(world, source, target, what)
               3)
     end
     local key = source * world.size + target
-    world.pairs[key] = world.pairs[key] or { offers = orrery.mailbox(), done = orrery.mailbox() }
+    world.pairs[key] = world.pairs[key] or { offers = orrery.mailbox(), done = orrery.mailbox(),
+                                             sent = 0, received = 0 }
     return world.pairs[key]
+end
+
+local function mismatch(message, fix)
+    orrery.stop{ kind = "collective-mismatch", message = "spmd: " .. message, fix = fix }
 end
 
 -- target, from; count, dtype, name, stream
@@ -87,8 +98,10 @@ function Rank:send(call)
              world.name)
     end
     local between = pair(world, self.rank, call.target, "send")
-    between.offers:put(call)
-    between.done:take(string.format("send to rank %d of '%s'", call.target, world.name))
+    between.sent = between.sent + 1
+    between.offers:put({ call = call, number = between.sent, site = orrery.site() })
+    between.done:take(string.format("send to rank %d of '%s' (number %d)", call.target, world.name,
+                                    between.sent))
 end
 
 -- source, to; dtype (the sender's, if both say one), stream
@@ -96,11 +109,16 @@ function Rank:receive(call)
     check("receive", call, { source = true, to = true, dtype = true, stream = true })
     local world = self.world
     local between = pair(world, call.source, self.rank, "receive")
-    local offer = between.offers:take(
-        string.format("receive from rank %d of '%s'", call.source, world.name))
+    between.received = between.received + 1
+    local sent = between.offers:take(string.format("receive from rank %d of '%s' (number %d)",
+                                                   call.source, world.name, between.received))
+    local offer = sent.call
     if call.dtype and call.dtype ~= (offer.dtype or "f32") then
-        fail("rank %d of '%s' receives %s, but rank %d sends %s", self.rank, world.name,
-             call.dtype, call.source, offer.dtype or "f32")
+        mismatch(string.format(
+            "rank %d of '%s' receives %s, but rank %d sends %s: message number %d, sent at %s",
+            self.rank, world.name, call.dtype, call.source, offer.dtype or "f32", sent.number,
+            sent.site),
+            "let both say the same dtype, or the receiver none")
     end
     local streams = table.move(world.streams, 1, world.size, 1, {})
     streams[call.source + 1] = offer.stream or streams[call.source + 1]
@@ -118,18 +136,96 @@ for _, key in ipairs(COMMON) do
     FIELDS[key] = true
 end
 
-local function check_alike(world, kind, mine, rank, other)
-    if other.kind ~= kind then
-        error(string.format("spmd: rank 0 of '%s' is in %s, but rank %d in %s", world.name, kind,
-                            rank, other.kind), 4)
-    end
+-- "all_reduce (count 10, dtype bf16) at case.lua:9"
+local function describe(made)
+    local parts = {}
     for _, key in ipairs(COMMON) do
-        if key ~= "counts" and key ~= "name" and other.call[key] ~= mine[key] then
-            error(string.format("spmd: %s of '%s': %s is %s for rank 0, but %s for rank %d", kind,
-                                world.name, key, tostring(mine[key]), tostring(other.call[key]),
-                                rank), 4)
+        if made.call[key] ~= nil and key ~= "name" and key ~= "counts" then
+            parts[#parts + 1] = key .. " " .. tostring(made.call[key])
         end
     end
+    local fields = #parts > 0 and " (" .. table.concat(parts, ", ") .. ")" or ""
+    return made.kind .. fields .. " at " .. made.site
+end
+
+local function same_counts(a, b)
+    if type(a) ~= "table" or type(b) ~= "table" then
+        return a == b
+    end
+    for i = 1, math.max(#a, #b) do
+        if not same_counts(a[i], b[i]) then
+            return false
+        end
+    end
+    return true
+end
+
+-- Kinds whose ranks all read as much; where no count is given, that of the input counts.
+local READS_ALIKE = { all_reduce = true, all_gather = true, reduce_scatter = true,
+                      all_to_all = true }
+
+local function input_bytes(made)
+    local call = made.call
+    if READS_ALIKE[made.kind] and not call.count and not call.counts and
+        type(call.input) == "userdata" then
+        return call.input:bytes()
+    end
+end
+
+-- What is different about two calls that are one by their number, or nil.
+local function difference(world, mine, other)
+    if other.kind ~= mine.kind then
+        return string.format("rank %d of '%s' is in %s, but rank %d in %s", mine.rank, world.name,
+                             mine.kind, other.rank, other.kind)
+    end
+    for _, key in ipairs(COMMON) do
+        local same = other.call[key] == mine.call[key]
+        if key == "counts" then
+            same = same_counts(other.call[key], mine.call[key])
+        end
+        if key ~= "name" and not same then
+            local function value(made)
+                return key == "counts" and made.call[key] and "another list" or
+                    tostring(made.call[key])
+            end
+            return string.format("%s of '%s': %s is %s for rank %d, but %s for rank %d", mine.kind,
+                                 world.name, key, value(mine), mine.rank, value(other),
+                                 other.rank)
+        end
+    end
+    local a, b = input_bytes(mine), input_bytes(other)
+    if a and b and a ~= b then
+        return string.format("%s of '%s': the input has %d bytes for rank %d, but %d for rank %d",
+                             mine.kind, world.name, a, mine.rank, b, other.rank)
+    end
+end
+
+-- Counts a rank's call; it must be what the first rank has said that call of this number is.
+local function arrive(world, rank, kind, call)
+    local number = world.made[rank] + 1
+    local mine = { rank = rank, kind = kind, call = call, site = orrery.site(), ranks = 1 }
+    world.made[rank] = number
+    local first = world.open[number]
+    if not first then
+        world.open[number] = mine
+        return number
+    end
+    local low, high = first, mine
+    if mine.rank < first.rank then
+        low, high = mine, first
+    end
+    local what = difference(world, low, high)
+    if what then
+        mismatch(string.format("%s; call number %d of '%s': rank %d %s, rank %d %s", what, number,
+                               world.name, low.rank, describe(low), high.rank, describe(high)),
+                 string.format("make the calls of '%s' in one order on all ranks, with the same " ..
+                               "kinds and sizes", world.name))
+    end
+    first.ranks = first.ranks + 1
+    if first.ranks == world.size then
+        world.open[number] = nil
+    end
+    return number
 end
 
 local function enqueue(world, kind, calls)
@@ -160,17 +256,18 @@ local function collective(kind)
         local world = self.world
         call = call or {}
         check(kind, call, FIELDS)
+        local number = arrive(world, self.rank, kind, call)
         if self.rank > 0 then
-            world.arrivals[self.rank]:put{ kind = kind, call = call }
-            world.gates[self.rank]:take(string.format("%s of '%s'", kind, world.name))
+            world.arrivals[self.rank]:put(call)
+            world.gates[self.rank]:take(string.format("%s of '%s' (call number %d)", kind,
+                                                      world.name, number))
             return
         end
         local calls = { [0] = call }
         for rank = 1, world.size - 1 do
-            local other = world.arrivals[rank]:take(
-                string.format("%s of '%s', for rank %d", kind, world.name, rank))
-            check_alike(world, kind, call, rank, other)
-            calls[rank] = other.call
+            calls[rank] = world.arrivals[rank]:take(
+                string.format("%s of '%s', for rank %d (call number %d)", kind, world.name, rank,
+                              number))
         end
         enqueue(world, kind, calls)
         for rank = 1, world.size - 1 do

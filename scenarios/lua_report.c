@@ -1,0 +1,31 @@
+/* What libraries say about the scenario that uses them: where it is, and why it can't go on.
+ *
+ *     orrery.site()   orrery.stop{ kind =, message =, fix = } */
+#include "scenarios/scenario_internal.h"
+
+/* "file:line" of the innermost call in the scenario's own file. */
+static int orrery_site(lua_State *L) {
+    char site[ORR__SITE_MAX];
+    orr__site(L, site, sizeof site);
+    lua_pushstring(L, site);
+    return 1;
+}
+
+/* A finding that ends the run: exit code 4, and the trace is kept. */
+static int orrery_stop(lua_State *L) {
+    static const char *const keys[] = {"kind", "message", "fix", NULL};
+    lua_settop(L, 1);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    orr__check_keys(L, 1, "stop", keys);
+    const char *kind = orr__field_text(L, 1, "stop", "kind", "stopped");
+    const char *message = orr__field_text(L, 1, "stop", "message", "the scenario stopped");
+    const char *fix = orr__field_text(L, 1, "stop", "fix", "");
+    orr_runtime_finding(orr__scenario_of(L)->runtime, kind, "error", 0, 0, 0, message, fix);
+    return orr__raise(L, ORR_DEVICE_FAILED, "%s", message);
+}
+
+void orr__open_reports(lua_State *L) {
+    static const luaL_Reg functions[] = {
+        {"site", orrery_site}, {"stop", orrery_stop}, {NULL, NULL}};
+    luaL_setfuncs(L, functions, 0);
+}
