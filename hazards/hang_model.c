@@ -331,6 +331,10 @@ static void find_fixed(struct orr__hang_model *model) {
             !model->event_is_fixed[model->program->ops[entry->op].object])
             model->streams[entry->stream].is_fixed = false;
     }
+    for (uint32_t m = 0; m < model->member_count; m++) /* who gets which number is not fixed */
+        if (model->counters[model->members[m].counter].is_shared &&
+            model->members[m].entry != ORR_NONE)
+            model->streams[model->entries[model->members[m].entry].stream].is_fixed = false;
     struct registering in = {.model = model};
     for (uint32_t h = 0; h < model->host_count; h++) {
         in.process = h;

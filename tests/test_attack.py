@@ -682,8 +682,9 @@ for backend in ("sim:h100", "cpu"):
 
 refuse("ranks in different collectives are told both calls",
        RANKS % "if rank == 1 then one:barrier()\nelse one:all_reduce{ input = t[rank][1] } end",
-       "case.lua:12: spmd: rank 0 of 'a' is in all_reduce, but rank 1 in barrier; call number 1 "
-       "of 'a': rank 0 all_reduce at case.lua:13, rank 1 barrier at case.lua:12", code=4, arguments=TWO)
+       "case.lua:12: spmd: rank 0 of 'a' is in all_reduce, but rank 1 in barrier; "
+       "call number 1 of 'a': rank 0 all_reduce at case.lua:13, rank 1 barrier at case.lua:12",
+       code=4, arguments=TWO)
 refuse("ranks that say different sizes are told both calls",
        RANKS % "one:barrier()\none:all_reduce{ input = t[rank][1], count = 10 + rank }",
        "count is 10 for rank 0, but 11 for rank 1; call number 2 of 'a': rank 0 all_reduce (count "

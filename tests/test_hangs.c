@@ -157,6 +157,13 @@ static const struct rule rules[] = {
      ORR_CHECK_HANG},
     {"a flag is set by somebody", "option hang; t: await f; u: notify f",
      "option hang; t: await f; t: notify f", ORR_CHECK_HANG},
+    {"who of two hosts of one rank gets which number matters to streams of one host, too",
+     "option hang; option slots 1; stream a nb 0; stream b nb 1; stream d nb 1; comm c r0 r1;"
+     "r0: coll c x a; h1: coll c x b rank=r1",
+     "option hang; option slots 1; stream s0 nb 0; stream s1 nb 1; stream s3 nb 0; stream s4 nb 1;"
+     "comm c r0 r1; h0: coll c x s0 rank=r0; h1: coll c x s1 n=2 rank=r1; h0: coll c x s4 rank=r1;"
+     "h0: send c r1 s3 rank=r0; h1: recv c r0 s1 rank=r1",
+     ORR_CHECK_MISMATCH},
     {"two hosts of one rank may swap their calls",
      "option hang; stream a nb; stream b nb; comm c r0; h1: coll c x a rank=r0;"
      "h2: coll c x b rank=r0",
