@@ -777,6 +777,82 @@ def bad_path(folder):
     return run.problem() or (None if "case.lua:1" in run.err + run.out else run.err.strip())
 
 
+# --- stream programs -----------------------------------------------------------------------------
+
+
+def programs(name, code, text, *words, arguments=(), seconds=SECONDS):
+    """`orrery check --json` of a file: its exit code, valid JSON a line, words of the answers."""
+    def check(folder):
+        data = text() if callable(text) else text
+        data = data if isinstance(data, bytes) else data.encode()
+        pathlib.Path(folder, "case.jsonl").write_bytes(data)
+        run = Run(["check", "case.jsonl", "--json", *arguments], folder, seconds)
+        found = SANITIZER.search(run.err)
+        if run.code != code or found:
+            return f"exit code {run.code}, expected {code}: {(run.out + run.err).strip()[-300:]}"
+        answers = [json.loads(line) for line in run.out.splitlines()]
+        if len(answers) != sum(1 for line in data.split(b"\n") if line.strip(b" \t\r")):
+            return f"{len(answers)} answers"
+        missing = [word for word in words if word not in run.out]
+        return f"{missing} not in: {run.out[:300]}" if missing else None
+    CASES.append((name, check))
+
+
+def program(ops, streams='"s":{"dev":0,"kind":"nb"}', more=""):
+    return '{"id":"x","program":{%s"streams":{%s},"ops":[%s]}}\n' % (more, streams, ops)
+
+
+KERNEL = '{"op":"kernel","stream":"s","reads":["A"],"writes":["B[0:9]"]}'
+GOOD = program(KERNEL)
+
+programs("a line of 10 MB", 0, lambda: program(",".join([KERNEL] * 150000)), '"no-race"')
+programs("a string of 10 MB", 0, lambda: GOOD.replace("x", "x" * 10000000, 1), "x" * 1000)
+programs("a string beyond 64 MiB", 3,
+         lambda: GOOD.replace('"id"', '"y":"%s","id"' % ("y" * (66 << 20))) + GOOD,
+         "longer than 67108864 bytes", '"no-race"', seconds=60)
+programs("a name of 10 MB", 0, lambda: GOOD.replace('"s"', '"%s"' % ("s" * 5000000)), '"no-race"')
+programs("a name of 10 MB in a message", 3, lambda: program(
+    '{"op":"kernel","stream":"%s"}' % ("t" * 10000000)), "ops[0].stream: 'tttt", "is not declared")
+programs("nesting 100000 deep in a field that nobody reads", 0,
+         lambda: GOOD.replace('"id"', '"y":%s1%s,"id"' % ("[" * 100000, "]" * 100000)))
+programs("nesting 100000 deep in the operations", 3, lambda: program("[" * 100000 + "]" * 100000),
+         "ops[0]: no object")
+programs("objects 100000 deep without an end", 3, lambda: '{"a":' * 100000 + "\n" + GOOD,
+         "premature EOF", '"no-race"')
+programs("nesting beyond a million", 3, lambda: '{"y":' + "[" * 1200000 + "\n" + GOOD,
+         "deep", '"no-race"')
+programs("100000 malformed lines", 3, lambda: '{"id":"x"\n' * 100000 + GOOD, '"no-race"')
+programs("100000 streams", 0, lambda: program(
+    ",".join('{"op":"kernel","stream":"s%d","writes":["A%d"]}' % (i, i) for i in range(100000)),
+    ",".join('"s%d":{"dev":%d,"kind":"legacy"}' % (i, i) for i in range(100000))), seconds=60)
+programs("a range beyond 64 bits", 3, program('{"op":"memset","stream":"s","writes":["A[0:%d]"]}'
+                                              % 2**64), "is no access")
+programs("a range of 64 bits", 1, program(
+    '{"op":"memset","stream":"s","writes":["A[%d:%d]"]},{"op":"host_write","writes":["A"]}'
+    % (2**64 - 3, 2**64 - 2)), '"race"')
+programs("numbers of any size that nobody reads", 0, GOOD.replace(
+    '"id"', '"y":[1e99999,-%s,0.%s],"id"' % ("9" * 5000, "1" * 5000)))
+programs("numbers of any size as limits", 0, program(
+    "", more='"oracle":"hang","slots":1e9999,"queue_depth":%s,' % ("9" * 5000)))
+programs("a device beyond 32 bits", 3, GOOD.replace('"dev":0', '"dev":4294967295'), "from 0 to")
+programs("NUL bytes", 3, b"\0\n{\0}\n" + GOOD.encode(), '"no-race"')
+programs("bytes that are no UTF-8", 3, GOOD.encode().replace(b"x", b"\xff\xfe") + GOOD.encode(),
+         '"no-race"')
+programs("half a surrogate pair", 0, GOOD.replace("x", "\\udc00"), '"\\udc00"')
+programs("a control character in an id", 0, GOOD.replace("x", "\\u0001\\n\\u0000"),
+         '"\\u0001\\n\\u0000"')
+programs("a line without an end", 0, GOOD.rstrip("\n"), '"no-race"')
+programs("an empty file", 0, "")
+programs("a capture with 3000 forks", 1, lambda: program(
+    '{"op":"capture_begin","stream":"s"},{"op":"record","event":"e","stream":"s"},' + ",".join(
+        '{"op":"wait","stream":"t%d","event":"e"},{"op":"record","event":"e%d","stream":"t%d"},'
+        '{"op":"wait","stream":"s","event":"e%d"}' % (i, i, i, i) for i in range(3000))
+    + ',{"op":"kernel","stream":"t7"},{"op":"capture_end","stream":"s"}',
+    '"s":{"dev":0,"kind":"nb"},' + ",".join(
+        '"t%d":{"dev":0,"kind":"nb"}' % i for i in range(3000)), '"oracle":"capture",'),
+    "[null, 9003]", "904")
+
+
 # --- the command line ----------------------------------------------------------------------------
 
 
@@ -820,6 +896,10 @@ command("a scenario is not overwritten", 4, ["not written by Orrery"],
         "run", "ok.lua", "-o", "ok.lua")
 command("a scenario is no trace", 3, ["not an SQLite database"], "analyze", "ok.lua")
 command("a device is no trace", 3, ["not a regular file"], "analyze", "/dev/zero")
+command("a file of programs that is not there", 3, ["no.jsonl"], "check", "no.jsonl")
+command("a folder is no file of programs", 3, ["directory"], "check", ".")
+command("nothing to check", 2, ["expected one"], "check")
+command("states that are no number", 2, ["--states x"], "check", "-", "--states", "x")
 command("a path that holds nothing to test", 3, ["nope"], "test", "nope")
 
 
