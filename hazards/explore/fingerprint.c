@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "hazards/explore/order_run.h"
+#include "hazards/stream_op_fields.h"
 
 static uint64_t mix_number(uint64_t hash, uint64_t value) {
     return orr__mix((hash ^ value) + 0x9e3779b97f4a7c15u);
@@ -20,41 +21,45 @@ static uint64_t mix_name(uint64_t hash, const struct orr_stream_program *program
                           : mix_text(hash, orr_stream_program_text(program, space, id));
 }
 
-/* The name space of `object`, by operation. */
-static enum orr_name_space space_of(enum orr_stream_op_kind kind) {
-    switch (kind) {
-    case ORR_OP_RECORD:
-    case ORR_OP_WAIT:
-    case ORR_OP_SYNC_EVENT:
-    case ORR_OP_QUERY_OK:
-    case ORR_OP_EVENT_QUERY:
-    case ORR_OP_EVENT_CREATE:
-    case ORR_OP_EVENT_DESTROY: return ORR_NAME_EVENT;
-    case ORR_OP_NOTIFY:
-    case ORR_OP_AWAIT: return ORR_NAME_FLAG;
-    case ORR_OP_LOCK:
-    case ORR_OP_UNLOCK: return ORR_NAME_LOCK;
-    case ORR_OP_COLL:
-    case ORR_OP_SEND:
-    case ORR_OP_RECV: return ORR_NAME_COMM;
-    default: return ORR_NAME_BUFFER;
+/* Only the fields that the operation has. */
+static uint64_t hash_fields(const struct orr_stream_program *program,
+                            const struct orr_stream_op *op) {
+    static const struct {
+        uint32_t field;
+        enum orr_name_space space;
+    } objects[] = {{ORR__FIELD_BIT(EVENT), ORR_NAME_EVENT},
+                   {ORR__FIELD_BIT(FLAG), ORR_NAME_FLAG},
+                   {ORR__FIELD_BIT(LOCK), ORR_NAME_LOCK},
+                   {ORR__FIELD_BIT(BUF), ORR_NAME_BUFFER},
+                   {ORR__FIELD_BIT(COMM), ORR_NAME_COMM}};
+    uint32_t has = orr__op_fields((enum orr_stream_op_kind)op->kind);
+    uint64_t hash = mix_text(0, orr_stream_op_text((enum orr_stream_op_kind)op->kind));
+    hash = mix_name(hash, program, ORR_NAME_HOST, op->host);
+    if (has & ORR__FIELD_BIT(STREAM))
+        hash = mix_name(hash, program, ORR_NAME_STREAM, op->stream);
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+        if (has & objects[i].field)
+            hash = mix_name(hash, program, objects[i].space, op->object);
+    if (has & (ORR__FIELD_BIT(OF) | ORR__FIELD_BIT(REUSE)))
+        hash = mix_name(hash, program, ORR_NAME_BUFFER, op->other);
+    if (program->oracle == ORR_ORACLE_HANG) { /* elsewhere these say nothing */
+        if (has & ORR__FIELD_BIT(PEER))
+            hash = mix_name(hash, program, ORR_NAME_RANK, op->other);
+        if (has & ORR__FIELD_BIT(RANK))
+            hash = mix_name(hash, program, ORR_NAME_RANK, op->rank);
+        if (has & ORR__FIELD_BIT(KIND))
+            hash = mix_name(hash, program, ORR_NAME_WORD, op->word);
+        if (has & ORR__FIELD_BIT(COUNT))
+            hash = mix_name(hash, program, ORR_NAME_WORD, op->count);
     }
+    if (has & ORR__FIELD_BIT(DEV))
+        hash = mix_number(hash, op->device);
+    return has & ORR__FIELD_BIT(IGNORED) ? mix_number(hash, op->ignored) : hash;
 }
 
 static uint64_t hash_op(const struct orr_stream_program *program, uint32_t index) {
     const struct orr_stream_op *op = &program->ops[index];
-    enum orr_stream_op_kind kind = (enum orr_stream_op_kind)op->kind;
-    bool is_message = kind == ORR_OP_SEND || kind == ORR_OP_RECV;
-    uint64_t hash = mix_text(0, orr_stream_op_text(kind));
-    hash = mix_number(hash, op->ignored);
-    hash = mix_name(hash, program, ORR_NAME_HOST, op->host);
-    hash = mix_name(hash, program, ORR_NAME_STREAM, op->stream);
-    hash = mix_name(hash, program, space_of(kind), op->object);
-    hash = mix_name(hash, program, is_message ? ORR_NAME_RANK : ORR_NAME_BUFFER, op->other);
-    hash = mix_name(hash, program, ORR_NAME_RANK, op->rank);
-    hash = mix_name(hash, program, ORR_NAME_WORD, op->word);
-    hash = mix_name(hash, program, ORR_NAME_WORD, op->count);
-    hash = mix_number(hash, op->device);
+    uint64_t hash = hash_fields(program, op);
     for (uint32_t i = 0; i < op->access_count; i++) {
         const struct orr_stream_access *access = &program->accesses[op->access_first + i];
         hash = mix_name(hash, program, ORR_NAME_BUFFER, access->buffer);
@@ -82,7 +87,8 @@ static uint64_t hash_declarations(const struct orr_stream_program *program) {
     for (uint32_t i = 0; i < program->names[ORR_NAME_BUFFER].count; i++)
         if (program->buffers[i] != ORR_MEMORY_DEV)
             sum += mix_number(mix_name(2, program, ORR_NAME_BUFFER, i), program->buffers[i]);
-    for (uint32_t i = 0; i < program->names[ORR_NAME_COMM].count; i++) {
+    bool has_members = program->oracle == ORR_ORACLE_HANG; /* elsewhere nobody declares them */
+    for (uint32_t i = 0; has_members && i < program->names[ORR_NAME_COMM].count; i++) {
         uint64_t hash = mix_name(3, program, ORR_NAME_COMM, i);
         for (uint32_t k = 0; k < program->comms[i].member_count; k++)
             hash = mix_name(hash, program, ORR_NAME_RANK,

@@ -1,9 +1,10 @@
 /* Whether a program is still the one that a schedule was found in.
  *
  * The fingerprint covers what can matter to a schedule: the operations in list order with their
- * hosts, streams, objects and accesses, by name; kinds of streams and of memory; the members of
- * communicators; the oracle and the switches of the model. It does not cover how the program is
- * written down: its id, sites and labels of operations, the order of declarations, unknown fields.
+ * hosts, streams, objects and accesses, by name; kinds of streams and of memory; the oracle and the
+ * switches of the model; for hangs also ranks, kinds and counts of collectives, and who is in a
+ * communicator. It does not cover how the program is written down: its id, sites and labels of
+ * operations, the order of declarations, unknown fields.
  *
  * Threads: pure functions. */
 #ifndef ORR_HAZARDS_EXPLORE_FINGERPRINT_H
