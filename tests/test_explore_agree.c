@@ -63,7 +63,7 @@ static void compare_order(const struct orr_stream_program *program, uint64_t see
     orr_exploration_destroy(&found);
 }
 
-static uint64_t program_count = 2000;
+static uint64_t program_count = 1000;
 
 static void check_and_explorer_agree_on_memory(void **state) {
     (void)state;

@@ -21,10 +21,10 @@
  * fits; what is no schedule is refused. The verbs explore and replay, in this process. */
 
 static const char racy[] =
-    "{\"id\": \"racy\", \"program\": {\"streams\": {\"s0\": {\"dev\": 0, \"kind\": \"nb\"}, \"s1\": "
-    "{\"dev\": 0, \"kind\": \"nb\"}}, \"ops\": [{\"op\": \"kernel\", \"stream\": \"s0\", \"writes\": "
-    "[\"A\"]}, {\"op\": \"record\", \"stream\": \"s1\", \"event\": \"e\"}, {\"op\": \"kernel\", "
-    "\"stream\": \"s1\", \"reads\": [\"A\"]}]}}\n";
+    "{\"id\": \"racy\", \"program\": {\"streams\": {\"s0\": {\"dev\": 0, \"kind\": \"nb\"}, "
+    "\"s1\": {\"dev\": 0, \"kind\": \"nb\"}}, \"ops\": [{\"op\": \"kernel\", \"stream\": \"s0\", "
+    "\"writes\": [\"A\"]}, {\"op\": \"record\", \"stream\": \"s1\", \"event\": \"e\"}, "
+    "{\"op\": \"kernel\", \"stream\": \"s1\", \"reads\": [\"A\"]}]}}\n";
 
 /* --- the command --- */
 
