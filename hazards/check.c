@@ -45,7 +45,8 @@ void orr_check_verdict_clear(struct orr_check_verdict *verdict) {
         return;
     orr_memory_free(verdict->memory, verdict->message);
     orr_memory_free(verdict->memory, verdict->fix);
-    verdict->message = verdict->fix = NULL;
+    orr_memory_free(verdict->memory, verdict->data);
+    verdict->message = verdict->fix = verdict->data = NULL;
 }
 
 static enum orr_status set_text(const struct orr_memory *memory, char **text, const char *format,

@@ -41,6 +41,7 @@ struct orr_check_verdict {
      * only b). */
     uint32_t op_a, op_b;
     char *message, *fix; /* one line or more; owned; NULL where there is nothing to say */
+    char *data; /* further members of the verdict's JSON object, each behind ", "; owned; or NULL */
     const struct orr_memory *memory;
 };
 

@@ -32,6 +32,8 @@ enum orr_status orr_check_verdict_json(const struct orr_check_verdict *verdict, 
     orr__build_json_string(&line, verdict->message ? verdict->message : "");
     orr__build_text(&line, ", \"fix\": ");
     orr__build_json_string(&line, verdict->fix ? verdict->fix : "");
+    if (verdict->data)
+        orr__build_text(&line, verdict->data);
     orr__build_text(&line, "}\n");
     *out_text = line.data;
     if (!line.failed)

@@ -34,6 +34,7 @@ static bool missing_call(const struct explaining *in, struct orr_hang_blocked *o
     uint32_t member = counter == ORR_NONE ? ORR_NONE : member_of_number(run, counter, out->number);
     out->rank = rank;
     out->other_op = out->next = ORR_NONE;
+    out->calls = counter == ORR_NONE ? 0 : in->model->counters[counter].member_count;
     if (member == ORR_NONE)
         return true;
     const struct orr__hang_member *info = &in->model->members[member];
@@ -194,6 +195,36 @@ static bool explain_process(const struct explaining *in, uint32_t process,
 
 /* --- results --- */
 
+/* Whom each waits for among the blocked, and whether that goes in a circle. */
+static enum orr_status join_blocked(const struct explaining *in) {
+    struct orr_hang_result *result = in->result;
+    uint32_t hosts = in->model->host_count, processes = hosts + in->model->stream_count;
+    struct orr__arena arena = {.memory = result->memory};
+    uint32_t *at = orr__arena_alloc(&arena, processes, sizeof *at); /* index + 1, by process */
+    uint32_t *mark = orr__arena_alloc(&arena, processes, sizeof *mark);
+    result->circle = ORR_NONE;
+    enum orr_status status = at && mark ? ORR_OK : ORR_NO_MEMORY;
+    for (uint32_t i = 0; status == ORR_OK && i < result->blocked_count; i++)
+        at[result->blocked[i].who + (result->blocked[i].is_stream ? hosts : 0)] = i + 1;
+    for (uint32_t i = 0; status == ORR_OK && i < result->blocked_count; i++) {
+        struct orr_hang_blocked *one = &result->blocked[i];
+        uint32_t next =
+            one->next == ORR_NONE ? 0 : at[one->next + (one->next_is_stream ? hosts : 0)];
+        one->next_blocked = next == 0 ? ORR_NONE : next - 1;
+    }
+    for (uint32_t i = 0; status == ORR_OK && i < result->blocked_count; i++) {
+        uint32_t one = i; /* who is met again in the same walk is in a circle */
+        for (; one != ORR_NONE && mark[one] == 0; one = result->blocked[one].next_blocked)
+            mark[one] = i + 1;
+        if (one != ORR_NONE && mark[one] == i + 1) {
+            result->circle = one;
+            break;
+        }
+    }
+    orr__arena_clear(&arena);
+    return status;
+}
+
 static enum orr_status explain_blocked(struct explaining *in) {
     struct orr_hang_result *result = in->result;
     uint32_t processes = in->model->host_count + in->model->stream_count;
@@ -203,7 +234,7 @@ static enum orr_status explain_blocked(struct explaining *in) {
     for (uint32_t p = 0; p < processes; p++)
         if (explain_process(in, p, &result->blocked[result->blocked_count]))
             result->blocked_count++;
-    return ORR_OK;
+    return join_blocked(in);
 }
 
 static void explain_mismatch(struct explaining *in) {

@@ -46,25 +46,10 @@ static void say_who(struct orr__builder *out, const struct orr_stream_program *p
 
 /* --- blocked ones --- */
 
-static uint32_t calls_of(const struct orr_stream_program *program, uint32_t comm, uint32_t rank,
-                         uint8_t kind, uint32_t peer) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < program->op_count; i++) {
-        const struct orr_stream_op *op = &program->ops[i];
-        count += op->kind == kind && op->object == comm && op->rank == rank &&
-                 (kind == ORR_OP_COLL || op->other == peer);
-    }
-    return count;
-}
-
 /* The call that never comes. */
 static void say_missing(struct orr__builder *out, const struct orr_stream_program *program,
                         const struct orr_hang_blocked *blocked) {
-    const struct orr_stream_op *op = &program->ops[blocked->op];
-    uint8_t kind = op->kind == ORR_OP_SEND   ? ORR_OP_RECV
-                   : op->kind == ORR_OP_RECV ? ORR_OP_SEND
-                                             : ORR_OP_COLL;
-    uint32_t calls = calls_of(program, blocked->object, blocked->rank, kind, op->rank);
+    uint32_t calls = blocked->calls;
     orr__build_text(out, ", which never comes: rank ");
     orr__hang_say_rank(out, program, blocked->rank);
     if (blocked->other_op == ORR_NONE)
@@ -189,42 +174,16 @@ enum orr_status orr__hang_say(const struct orr_stream_program *program,
 
 /* --- messages --- */
 
-static uint32_t find_blocked(const struct orr_hang_result *result, bool is_stream, uint32_t who) {
-    for (uint32_t i = 0; i < result->blocked_count; i++)
-        if (result->blocked[i].is_stream == is_stream && result->blocked[i].who == who)
-            return i;
-    return ORR_NONE;
-}
-
-static uint32_t next_blocked(const struct orr_hang_result *result, uint32_t i) {
-    const struct orr_hang_blocked *blocked = &result->blocked[i];
-    return blocked->next == ORR_NONE ? ORR_NONE
-                                     : find_blocked(result, blocked->next_is_stream, blocked->next);
-}
-
-/* One in a circle of waiting, ORR_NONE if there is no circle. Whoever is followed for as many steps
- * as there are blocked ones is in one. */
-static uint32_t find_circle(const struct orr_hang_result *result) {
-    for (uint32_t from = 0; from < result->blocked_count; from++) {
-        uint32_t at = from;
-        for (uint32_t i = 0; i < result->blocked_count && at != ORR_NONE; i++)
-            at = next_blocked(result, at);
-        if (at != ORR_NONE)
-            return at;
-    }
-    return ORR_NONE;
-}
-
 static void say_circle(struct orr__builder *out, const struct orr_stream_program *program,
                        const struct orr_hang_result *result, uint32_t from) {
     uint32_t at = from, said = 0;
     orr__build_format(out, "%s: ",
-                      next_blocked(result, from) == from ? "it waits for itself"
-                                                         : "they wait for each other");
+                      result->blocked[from].next_blocked == from ? "it waits for itself"
+                                                                 : "they wait for each other");
     do {
         say_who(out, program, result->blocked[at].is_stream, result->blocked[at].who);
         orr__build_text(out, " -> ");
-        at = next_blocked(result, at);
+        at = result->blocked[at].next_blocked;
     } while (at != from && ++said < LINES_MAX);
     if (at != from)
         orr__build_text(out, "... -> ");
@@ -234,7 +193,7 @@ static void say_circle(struct orr__builder *out, const struct orr_stream_program
 /* Without a circle somebody waits for what nobody can do any more. */
 static void say_end(struct orr__builder *out, const struct orr_hang_result *result) {
     for (uint32_t i = 0; i < result->blocked_count; i++)
-        if (next_blocked(result, i) == ORR_NONE) {
+        if (result->blocked[i].next_blocked == ORR_NONE) {
             orr__build_format(out, "nothing can help: %s", result->blocked[i].text);
             return;
         }
@@ -242,9 +201,8 @@ static void say_end(struct orr__builder *out, const struct orr_hang_result *resu
 
 static void say_hang(struct orr__builder *out, const struct orr_stream_program *program,
                      const struct orr_hang_result *result) {
-    uint32_t circle = find_circle(result);
-    if (circle != ORR_NONE)
-        say_circle(out, program, result, circle);
+    if (result->circle != ORR_NONE)
+        say_circle(out, program, result, result->circle);
     else
         say_end(out, result);
     for (uint32_t i = 0; i < result->blocked_count && i < LINES_MAX; i++)

@@ -57,10 +57,12 @@ struct orr_hang_blocked {
     uint32_t other_op; /* the call whose entry it waits for, or the partner's call; ORR_NONE */
     uint32_t rank;     /* of PARTNER: whose call is missing */
     uint32_t number;   /* of PARTNER: which one, from 0 */
+    uint32_t calls;    /* of PARTNER: how many such calls that rank has in the whole program */
     /* Whom that makes it wait for: a host or a stream; ORR_NONE: nobody could help. */
     bool next_is_stream;
     uint32_t next;
-    char *text; /* all that in words; owned */
+    uint32_t next_blocked; /* that one's index in `blocked`; ORR_NONE */
+    char *text;            /* all that in words; owned */
 };
 
 /* Two calls that are one collective by their numbers, but differ. */
@@ -78,6 +80,7 @@ struct orr_hang_result {
     struct orr_hang_step *steps;
     struct orr_hang_blocked *blocked; /* hosts, then streams */
     uint32_t step_count, blocked_count;
+    uint32_t circle; /* one of `blocked` that waits for itself by way of others; ORR_NONE */
     struct orr_hang_mismatch mismatch;
 };
 

@@ -294,8 +294,12 @@ static void check_with_failures(struct memory_counting *memory, void *context) {
         struct orr_check_verdict verdict;
         enum orr_status status = orr_stream_program_check(program, NULL, &verdict);
         assert_true(status == ORR_OK || status == ORR_NO_MEMORY);
-        if (status == ORR_OK)
+        if (status == ORR_OK) {
             assert_int_equal(verdict.kind, rules[i].verdict);
+            assert_non_null(verdict.message);
+            assert_non_null(verdict.fix);
+            assert_non_null(verdict.data);
+        }
         orr_check_verdict_clear(&verdict);
         program->memory = &plain;
         orr_stream_program_destroy(&program);
