@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "cli/program_lines.h"
 #include "hazards/explore/explore.h"
 #include "tests/hang_random.h"
 #include "tests/program_random.h"
@@ -125,12 +127,106 @@ static void check_and_explorer_agree_on_hangs(void **state) {
                   (unsigned long long)unsafe, (unsigned long long)capped);
 }
 
+/* --- programs with verdicts, and what is left of them without one call that orders --- */
+
+struct file_counts {
+    uint64_t programs, mutants, flagged, proven;
+};
+
+static enum orr_check_verdict_kind verdict_of(const struct orr_stream_program *program) {
+    struct orr_check_verdict verdict;
+    assert_int_equal(orr_stream_program_check(program, NULL, &verdict), ORR_OK);
+    enum orr_check_verdict_kind kind = verdict.kind;
+    orr_check_verdict_clear(&verdict);
+    return kind;
+}
+
+static enum orr_check_verdict_kind explored(const struct orr_stream_program *program) {
+    struct orr_exploration *found;
+    struct orr_explore_options options = orr_explore_defaults();
+    options.budget = 20000;
+    options.witnesses = 0;
+    assert_int_equal(orr_explore(program, &options, &found, NULL), ORR_OK);
+    enum orr_check_verdict_kind kind = found->verdict;
+    orr_exploration_destroy(&found);
+    return kind;
+}
+
+static bool orders_something(enum orr_stream_op_kind kind) {
+    return kind == ORR_OP_RECORD || kind == ORR_OP_WAIT || kind == ORR_OP_SYNC_EVENT ||
+           kind == ORR_OP_QUERY_OK || kind == ORR_OP_SYNC_STREAM ||
+           kind == ORR_OP_STREAM_QUERY_OK || kind == ORR_OP_SYNC_DEVICE ||
+           kind == ORR_OP_RECORD_STREAM || kind == ORR_OP_NOTIFY || kind == ORR_OP_AWAIT;
+}
+
+/* Each without one: unsafe, or safe in every order, and the check and the explorer say the same. */
+static void remove_each(const struct orr_stream_program *program, const char *id,
+                        struct file_counts *counts) {
+    bool keep[256];
+    assert_true(program->op_count <= 256);
+    memset(keep, true, sizeof keep);
+    for (uint32_t i = 0; i < program->op_count; i++) {
+        struct orr_stream_program *mutant;
+        if (!orders_something((enum orr_stream_op_kind)program->ops[i].kind))
+            continue;
+        keep[i] = false;
+        assert_int_equal(orr_stream_program_subset(program, keep, &mutant), ORR_OK);
+        keep[i] = true;
+        enum orr_check_verdict_kind checked = verdict_of(mutant);
+        if (checked != explored(mutant))
+            fail_msg("%s without op %u: the check says %s", id, i, orr_check_verdict_text(checked));
+        counts->mutants++;
+        counts->flagged += orr_check_verdict_is_unsafe(checked) || checked == ORR_CHECK_INVALID;
+        counts->proven += checked == ORR_CHECK_NO_RACE || checked == ORR_CHECK_NO_HANG;
+        orr_stream_program_destroy(&mutant);
+    }
+}
+
+static enum orr_status judge_line(void *context, uint64_t number,
+                                  struct orr_stream_program_line *line, const char *what) {
+    (void)number, (void)what;
+    if (!line->program || line->program->oracle == ORR_ORACLE_CAPTURE)
+        return ORR_OK;
+    struct file_counts *counts = context;
+    enum orr_check_verdict_kind checked = verdict_of(line->program);
+    if (checked != explored(line->program))
+        fail_msg("%s: the check says %s", line->id, orr_check_verdict_text(checked));
+    counts->programs++;
+    if (checked == ORR_CHECK_NO_RACE || checked == ORR_CHECK_NO_HANG)
+        remove_each(line->program, line->id, counts);
+    return ORR_OK;
+}
+
+static void a_call_that_orders_is_missed_or_redundant(void **state) {
+    (void)state;
+    static const char *const paths[] = {"tests/data/programs.jsonl",
+                                        "../shared/cases/stream-programs.jsonl"};
+    struct orr_memory memory = orr_memory_system();
+    for (int i = 0; i < 2; i++) {
+        struct file_counts counts = {0};
+        struct orr_program_lines lines = {
+            .memory = &memory, .path = paths[i], .line = judge_line, .context = &counts};
+        if (access(paths[i], R_OK) != 0) {
+            print_message("skipped: there is no %s here\n", paths[i]);
+            continue;
+        }
+        assert_int_equal(orr_program_lines_read(&lines, NULL), ORR_OK);
+        assert_int_equal(counts.flagged + counts.proven, counts.mutants);
+        print_message("%s: %llu programs; %llu times one call less in safe ones: %llu flagged, "
+                      "%llu redundant in every order\n",
+                      paths[i], (unsigned long long)counts.programs,
+                      (unsigned long long)counts.mutants, (unsigned long long)counts.flagged,
+                      (unsigned long long)counts.proven);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1)
         program_count = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_and_explorer_agree_on_memory),
         cmocka_unit_test(check_and_explorer_agree_on_hangs),
+        cmocka_unit_test(a_call_that_orders_is_missed_or_redundant),
     };
     return cmocka_run_group_tests_name("explore_agree", tests, NULL, NULL);
 }
