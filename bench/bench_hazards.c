@@ -314,6 +314,7 @@ static void measure(const char *title, void (*make)(struct generator *g, uint32_
            bare_s = bench_median(bare, bench_rounds());
     bench_valuef(count, "operations", "hazards_order_%s_count", title);
     bench_valuef(count / check_s, "operations/s", "hazards_order_%s", title);
+    bench_valuef(check_s / count * 1e9, "ns", "hazards_order_%s_ns", title);
     bench_valuef(check_s / bare_s, "ratio", "hazards_order_%s_to_floor", title);
     orr_stream_program_destroy(&g.program);
 }

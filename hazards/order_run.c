@@ -5,6 +5,8 @@
  * operations before are looked through for the earliest, by the stamps that they were given. */
 #include "hazards/order_internal.h"
 
+#include <assert.h>
+
 #include "hazards/access_tree.h"
 #include "hazards/order_memory.h"
 #include "hazards/order_model.h"
@@ -317,6 +319,7 @@ static enum orr_status memcpy_sync(struct order_check *check, const struct orr_s
     const struct orr_stream_program *program = check->program;
     uint32_t source = first_buffer(program, op, false), target = first_buffer(program, op, true);
     uint32_t stream = orr__order_legacy(&check->model, op->device);
+    assert(stream != ORR_NONE); /* a program without it is malformed */
     if (is_stageable(program, source, target)) {
         enum orr_status status = orr__order_model_sync_stream(&check->model, op->host, stream);
         return status == ORR_OK ? staged_copy(check, stream) : status;
@@ -331,6 +334,7 @@ static enum orr_status memcpy_sync(struct order_check *check, const struct orr_s
 static enum orr_status memset_sync(struct order_check *check, const struct orr_stream_op *op) {
     enum orr_memory_kind kind = check->program->buffers[first_buffer(check->program, op, true)];
     uint32_t stream = orr__order_legacy(&check->model, op->device);
+    assert(stream != ORR_NONE); /* a program without it is malformed */
     enum orr_status status = stream_action(check, stream, PART_ALL);
     if (status == ORR_OK && (kind == ORR_MEMORY_PINNED || kind == ORR_MEMORY_MANAGED))
         status = orr__order_model_sync_stream(&check->model, op->host, stream);

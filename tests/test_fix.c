@@ -160,7 +160,7 @@ static void random_programs_are_repaired_step_by_step(void **state) {
     struct orr_memory memory = orr_memory_system();
     uint64_t seed = random_seed(4);
     long repaired = 0, stuck = 0, fixes_made = 0;
-    for (long i = 0; i < program_count(400); i++) {
+    for (long i = 0; i < program_count(150); i++) {
         struct orr_stream_program *program = draw_program(&memory, seed, i);
         int count = repair(&program);
         if (count >= 0) {
@@ -280,7 +280,7 @@ static void a_sync_is_either_missed_or_listed(void **state) {
     struct orr_memory memory = orr_memory_system();
     uint64_t seed = random_seed(5);
     long listed = 0, missed = 0;
-    for (long i = 0; i < program_count(400); i++) {
+    for (long i = 0; i < program_count(150); i++) {
         struct orr_stream_program *program = draw_program(&memory, seed, i);
         struct orr_redundant redundant;
         (void)repair(&program);
@@ -325,7 +325,7 @@ static void without_what_has_no_effect_every_finding_stays(void **state) {
     struct orr_memory memory = orr_memory_system();
     uint64_t seed = random_seed(6);
     long tried = 0;
-    for (long i = 0; i < program_count(800); i++) {
+    for (long i = 0; i < program_count(400); i++) {
         struct orr_stream_program *program = draw_program(&memory, seed, i);
         bool effective[64] = {false};
         uint64_t hash = 1;

@@ -79,7 +79,7 @@ static long program_count(long usual) {
 static void random_programs_get_the_verdict_of_the_naive_check(void **state) {
     (void)state;
     long kinds[ORR_CHECK_VERDICT_COUNT] = {0};
-    compare_with_naive(program_random_small, program_count(3000), kinds);
+    compare_with_naive(program_random_small, program_count(2000), kinds);
     assert_true(kinds[ORR_CHECK_NO_RACE] > 0 && kinds[ORR_CHECK_RACE] > 0 &&
                 kinds[ORR_CHECK_USE_AFTER_FREE] > 0 && kinds[ORR_CHECK_USE_BEFORE_ALLOC] > 0 &&
                 kinds[ORR_CHECK_INVALID] > 0);
@@ -88,7 +88,7 @@ static void random_programs_get_the_verdict_of_the_naive_check(void **state) {
 static void programs_of_hundreds_of_streams_do_too(void **state) {
     (void)state;
     long kinds[ORR_CHECK_VERDICT_COUNT] = {0};
-    compare_with_naive(program_random_wide, program_count(300 * 10) / 10, kinds);
+    compare_with_naive(program_random_wide, program_count(1000) / 10, kinds);
     assert_true(kinds[ORR_CHECK_RACE] > 0);
 }
 
@@ -164,7 +164,7 @@ static void names_and_idle_operations_do_not_matter(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
     uint64_t seed = random_seed(2);
-    for (long i = 0; i < program_count(1500); i++) {
+    for (long i = 0; i < program_count(500); i++) {
         uint32_t places[64];
         uint64_t drawn = nth(seed, i);
         struct program_random options = program_random_small(&drawn);
@@ -230,7 +230,7 @@ static void later_findings_are_those_of_the_naive_check_too(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
     uint64_t seed = random_seed(3);
-    for (long i = 0; i < program_count(1500); i++) {
+    for (long i = 0; i < program_count(500); i++) {
         uint64_t drawn = nth(seed, i);
         struct program_random options = program_random_small(&drawn);
         options.malformed_permille = 0;
