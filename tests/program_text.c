@@ -294,7 +294,7 @@ static void statement(struct text_parser *parser) {
     operation(parser, host);
 }
 
-struct orr_stream_program *program_text(const struct orr_memory *memory, const char *text) {
+struct orr_stream_program *stream_program_of(const struct orr_memory *memory, const char *text) {
     struct text_parser parser = {0};
     assert_int_equal(orr_stream_program_create(memory, &parser.program), ORR_OK);
     while (*text) {

@@ -1,6 +1,6 @@
 /* Stream programs for tests, written in the short form of docs/stream_programs.md.
  *
- *     struct orr_stream_program *p = program_text(&memory,
+ *     struct orr_stream_program *p = stream_program_of(&memory,
  *         "stream s0 bl; stream L legacy; buffer H pageable; k s0 w:A; rec e s0; wait s1 e;"
  *         "h1: k s1 r:A[0:8]");
  *
@@ -16,6 +16,6 @@
 #include "hazards/stream_program.h"
 
 /* Owned by the caller. */
-struct orr_stream_program *program_text(const struct orr_memory *memory, const char *text);
+struct orr_stream_program *stream_program_of(const struct orr_memory *memory, const char *text);
 
 #endif

@@ -65,7 +65,7 @@ static void every_distinct_order_is_run_once(void **state) {
     };
     struct orr_memory memory = orr_memory_system();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct orr_stream_program *program = program_text(&memory, cases[i].text);
+        struct orr_stream_program *program = stream_program_of(&memory, cases[i].text);
         struct orr_explore_options options = orr_explore_defaults();
         struct orr_exploration *found = explore(program, &options);
         print_message("%s: %llu\n", cases[i].what, (unsigned long long)found->orders);
@@ -171,7 +171,7 @@ static void orders_are_the_classes_of_all_sequences(void **state) {
 static struct orr_exploration *explore_text(const char *text, struct orr_stream_program **program) {
     static struct orr_memory memory;
     memory = orr_memory_system();
-    *program = program_text(&memory, text);
+    *program = stream_program_of(&memory, text);
     struct orr_explore_options options = orr_explore_defaults();
     return explore(*program, &options);
 }
@@ -219,9 +219,9 @@ static void findings_have_the_smallest_program_that_shows_them(void **state) {
 static void random_and_pct_find_what_their_runs_show(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
-    struct orr_stream_program *racy = program_text(&memory, "k s0 w:A; k s1 r:A");
+    struct orr_stream_program *racy = stream_program_of(&memory, "k s0 w:A; k s1 r:A");
     struct orr_stream_program *safe =
-        program_text(&memory, "k s0 w:A; rec e s0; wait s1 e; k s1 r:A");
+        stream_program_of(&memory, "k s0 w:A; rec e s0; wait s1 e; k s1 r:A");
     for (int i = 0; i < 2; i++) {
         struct orr_explore_options options = orr_explore_defaults();
         options.strategy = i == 0 ? ORR_EXPLORE_PCT : ORR_EXPLORE_RANDOM;
@@ -247,7 +247,7 @@ static void the_number_of_threads_changes_nothing(void **state) {
     static const char many[] = "k s0 w:A; k s1 w:A; k s2 w:A; k s3 w:A; k s4 w:A r:B; k s5 w:A w:B;"
                                "k s6 r:A w:B; k s7 w:A";
     struct orr_memory memory = orr_memory_system();
-    struct orr_stream_program *program = program_text(&memory, many);
+    struct orr_stream_program *program = stream_program_of(&memory, many);
     static const uint64_t budgets[] = {1, 7, 1000, 25000, 1000000};
     for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
         uint64_t wrong = 0, runs = 0;
@@ -311,7 +311,7 @@ static void a_missing_block_is_told(void **state) {
         "option hang; option slots 1; comm c r0 r1; comm d r0 r1; r0: coll c k s0; r0: coll d k s1;"
         "r1: coll d k s2; r1: coll c k s3"};
     for (int i = 0; i < 2; i++) {
-        struct orr_stream_program *program = program_text(&memory, texts[i]);
+        struct orr_stream_program *program = stream_program_of(&memory, texts[i]);
         size_t requests = fail_each_request(explore_without_memory, program);
         print_message("%zu requests\n", requests);
         orr_stream_program_destroy(&program);

@@ -66,7 +66,7 @@ static void distinct_orders_are_completed_once(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[512];
         snprintf(text, sizeof text, "option hang; %s", cases[i].text);
-        struct orr_stream_program *program = program_text(&memory, text);
+        struct orr_stream_program *program = stream_program_of(&memory, text);
         struct orr_explore_options options = orr_explore_defaults();
         struct orr_exploration *found = explore(program, &options);
         print_message("%s: %llu orders, %llu given up, %llu stuck\n", cases[i].what,
@@ -211,7 +211,7 @@ static void pct_finds_bugs_as_often_as_it_promises(void **state) {
     for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++) {
         char text[512];
         snprintf(text, sizeof text, "option hang; %s", bugs[i].text);
-        struct orr_stream_program *program = program_text(&memory, text);
+        struct orr_stream_program *program = stream_program_of(&memory, text);
         struct orr__queue_plan *plan;
         assert_int_equal(orr__queue_plan_create(program, &plan, NULL), ORR_OK);
         struct orr_explore_options options = orr_explore_defaults();
@@ -267,7 +267,7 @@ static void witnesses_hold_what_the_blocked_wait_for(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[512];
         snprintf(text, sizeof text, "option hang; %s", cases[i].text);
-        struct orr_stream_program *program = program_text(&memory, text);
+        struct orr_stream_program *program = stream_program_of(&memory, text);
         struct orr_explore_options options = orr_explore_defaults();
         struct orr_exploration *found = explore(program, &options);
         assert_true(found->finding_count >= 1);

@@ -82,7 +82,7 @@ static void each_finding_gets_the_smallest_fix_that_proves(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
     for (size_t i = 0; i < sizeof fixes / sizeof *fixes; i++) {
-        struct orr_stream_program *program = program_text(&memory, fixes[i].program);
+        struct orr_stream_program *program = stream_program_of(&memory, fixes[i].program);
         struct orr_order_finding first = first_finding(program);
         struct orr_fix fix;
         char edits[256];
@@ -101,7 +101,7 @@ static void each_finding_gets_the_smallest_fix_that_proves(void **state) {
 static void what_is_left_is_said(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
-    struct orr_stream_program *program = program_text(&memory, "k s w:A; k t w:A; k u r:A");
+    struct orr_stream_program *program = stream_program_of(&memory, "k s w:A; k t w:A; k u r:A");
     struct orr_order_finding first = first_finding(program);
     struct orr_fix fix;
     assert_int_equal(orr_fix_find(program, &first, &fix), ORR_OK);
@@ -199,7 +199,7 @@ static void missing_memory_leaves_nothing_behind(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
     struct orr_stream_program *program =
-        program_text(&memory, "malloca X s; freea X s; rec e s; wait t e; k t r:X; k s w:A");
+        stream_program_of(&memory, "malloca X s; freea X s; rec e s; wait t e; k t r:X; k s w:A");
     fail_each_request(fix_everything, program);
     orr_stream_program_destroy(&program);
 }
@@ -241,7 +241,7 @@ static void what_orders_nothing_and_what_nothing_needs(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
     for (size_t i = 0; i < sizeof spares / sizeof *spares; i++) {
-        struct orr_stream_program *program = program_text(&memory, spares[i].program);
+        struct orr_stream_program *program = stream_program_of(&memory, spares[i].program);
         struct orr_redundant redundant;
         char text[256];
         assert_int_equal(orr_redundant_find(program, 0, &redundant), ORR_OK);

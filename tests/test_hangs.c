@@ -174,7 +174,7 @@ static const struct rule rules[] = {
 
 static void judge(const char *name, const char *text, enum orr_check_verdict_kind expected) {
     struct orr_memory memory = orr_memory_system();
-    struct orr_stream_program *program = program_text(&memory, text);
+    struct orr_stream_program *program = stream_program_of(&memory, text);
     struct orr_check_verdict verdict;
     assert_int_equal(orr_stream_program_check(program, NULL, &verdict), ORR_OK);
     if (verdict.kind != expected)
@@ -202,7 +202,7 @@ static void every_rule_holds(void **state) {
 
 static void expect_texts(const char *text, const char *message, const char *fix) {
     struct orr_memory memory = orr_memory_system();
-    struct orr_stream_program *program = program_text(&memory, text);
+    struct orr_stream_program *program = stream_program_of(&memory, text);
     struct orr_check_verdict verdict;
     assert_int_equal(orr_stream_program_check(program, NULL, &verdict), ORR_OK);
     assert_string_equal(verdict.message, message);
@@ -273,7 +273,7 @@ static void more_room_and_more_slots_are_counted(void **state) {
 static void it_gives_up_where_it_was_told_to(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
-    struct orr_stream_program *program = program_text(
+    struct orr_stream_program *program = stream_program_of(
         &memory, "option hang; stream s nb; comm c h; h0: coll c x s rank=h; h1: hostfn s lock:l;"
                  "h2: hostfn s lock:l unlock:l; h3: rec e s; h2: esync e; h1: ssync s");
     struct orr_check_limits limits = {.states_max = 2};
@@ -289,7 +289,7 @@ static void check_with_failures(struct memory_counting *memory, void *context) {
     (void)context;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i += 3) {
         struct orr_memory plain = orr_memory_system();
-        struct orr_stream_program *program = program_text(&plain, rules[i].bad);
+        struct orr_stream_program *program = stream_program_of(&plain, rules[i].bad);
         program->memory = &memory->table;
         struct orr_check_verdict verdict;
         enum orr_status status = orr_stream_program_check(program, NULL, &verdict);

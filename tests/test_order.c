@@ -203,7 +203,7 @@ static bool collect(void *context, const struct orr_order_finding *finding) {
 static void findings_go_on_after_the_first_without_repeats(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
-    struct orr_stream_program *program = program_text(
+    struct orr_stream_program *program = stream_program_of(
         &memory, "k s w:A w:B; k t r:A r:B; k t r:A; rec e s; wait u e; k u w:A; k v w:C; await f");
     struct orr_order_malformed malformed;
     struct collected all = {0};
@@ -266,7 +266,7 @@ static void check_everything(struct memory_counting *memory, void *context) {
 static void missing_memory_leaves_nothing_behind(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
-    struct orr_stream_program *program = program_text(
+    struct orr_stream_program *program = stream_program_of(
         &memory,
         "option serial; stream L legacy; stream b bl; k L w:B[0:4]; k b r:B[2:6]; coll c x s r:C;"
         "coll c x t r:C; rec e s; wait t e; esync e; dsync 0; notify f; await f; alloc A s;"

@@ -276,7 +276,7 @@ static const struct known cusan[] = {
 static void judge(const struct known *known, size_t count) {
     struct orr_memory memory = orr_memory_system();
     for (size_t i = 0; i < count; i++) {
-        struct orr_stream_program *program = program_text(&memory, known[i].program);
+        struct orr_stream_program *program = stream_program_of(&memory, known[i].program);
         struct orr_check_verdict verdict, naive = order_naive(program);
         assert_int_equal(orr_check_order(program, &verdict), ORR_OK);
         if (verdict.kind != known[i].kind || (int)verdict.op_a != known[i].op_a ||

@@ -175,7 +175,7 @@ static void the_fingerprint_covers_what_can_matter(void **state) {
     struct orr_memory memory = orr_memory_system();
     uint64_t prints[TEXTS];
     for (int i = 0; i < TEXTS; i++) {
-        struct orr_stream_program *program = program_text(&memory, texts[i]);
+        struct orr_stream_program *program = stream_program_of(&memory, texts[i]);
         prints[i] = orr_stream_program_fingerprint(program);
         orr_stream_program_destroy(&program);
         for (int k = 0; k < i; k++)
@@ -184,9 +184,9 @@ static void the_fingerprint_covers_what_can_matter(void **state) {
     }
     /* The order of declarations does not matter. */
     struct orr_stream_program *a =
-        program_text(&memory, "stream s0 nb; stream s1 bl; buffer B pinned; k s0 w:A; k s1 r:A");
+        stream_program_of(&memory, "stream s0 nb; stream s1 bl; buffer B pinned; k s0 w:A; k s1 r:A");
     struct orr_stream_program *b =
-        program_text(&memory, "buffer B pinned; stream s1 bl; stream s0 nb; k s0 w:A; k s1 r:A");
+        stream_program_of(&memory, "buffer B pinned; stream s1 bl; stream s0 nb; k s0 w:A; k s1 r:A");
     assert_true(orr_stream_program_fingerprint(a) == orr_stream_program_fingerprint(b));
     orr_stream_program_destroy(&a);
     orr_stream_program_destroy(&b);
