@@ -1,4 +1,4 @@
-/* The run behind the happens-before checks: hazards/order_run.c, called by program_order.c and
+/* The run behind the happens-before checks: hazards/order_check.c, called by program_order.c and
  * redundant.c.
  *
  * Threads: any. */
@@ -19,8 +19,8 @@ struct orr__order_request {
     const bool *skip;
 };
 
-enum orr_status orr__order_run(const struct orr_stream_program *program,
-                               const struct orr__order_request *request,
-                               struct orr_order_malformed *out_malformed) ORR_MUST_CHECK;
+enum orr_status orr__order_check(const struct orr_stream_program *program,
+                                 const struct orr__order_request *request,
+                                 struct orr_order_malformed *out_malformed) ORR_MUST_CHECK;
 
 #endif

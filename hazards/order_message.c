@@ -6,7 +6,7 @@
 #include "hazards/order_memory.h"
 #include "hazards/text_builder.h"
 
-enum { CALL_MAX = 128, PART_MAX = 384 };
+enum { CALL_MAX = 128, PART_MAX = 512 };
 
 /* --- places --- */
 
@@ -50,21 +50,29 @@ struct orr_order_place orr_order_place(const struct orr_stream_program *program,
 
 /* --- parts of the message --- */
 
+static const char *word(const struct orr_stream_program *program, uint32_t id,
+                        char shown[ORR__SHOWN_MAX]) {
+    return orr__shown(orr_stream_program_text(program, ORR_NAME_WORD, id), shown);
+}
+
+/* "op 3 'h1: k s0 r:A' (matmul, stream s0, host h1, train.lua:12)" */
 static void operation_text(const struct orr_stream_program *program, uint32_t index, bool is_write,
                            char text[PART_MAX]) {
+    const struct orr_stream_op *op = &program->ops[index];
     struct orr_order_place place = orr_order_place(program, index, is_write);
     bool is_host = place.stream == ORR_NONE;
-    const char *host = orr_stream_program_text(program, ORR_NAME_HOST, place.host);
-    const char *actor =
-        is_host ? host : orr_stream_program_text(program, ORR_NAME_STREAM, place.stream);
-    uint32_t site = program->ops[index].site;
     bool names_host = !is_host && place.host != 0;
-    char call[CALL_MAX];
+    char call[CALL_MAX], actor[ORR__SHOWN_MAX], host[ORR__SHOWN_MAX], site[ORR__SHOWN_MAX],
+        label[ORR__SHOWN_MAX];
     orr_stream_op_short(program, index, call, sizeof call);
-    snprintf(text, PART_MAX, "op %" PRIu32 " '%s' (%s %.48s%s%.48s%s%.48s)", index, call,
+    orr__shown(orr_stream_program_text(program, ORR_NAME_HOST, place.host), host);
+    orr__shown(is_host ? host : orr_stream_program_text(program, ORR_NAME_STREAM, place.stream),
+               actor);
+    snprintf(text, PART_MAX, "op %" PRIu32 " '%s' (%s%s%s %s%s%s%s%s)", index, call,
+             word(program, op->label, label), op->label == ORR_NONE ? "" : ", ",
              is_host ? "host" : "stream", actor, names_host ? ", host " : "",
-             names_host ? host : "", site == ORR_NONE ? "" : ", ",
-             orr_stream_program_text(program, ORR_NAME_WORD, site));
+             names_host ? host : "", op->site == ORR_NONE ? "" : ", ",
+             word(program, op->site, site));
 }
 
 static void range_text(const struct orr_stream_program *program, uint32_t buffer, uint64_t lo,

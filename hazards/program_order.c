@@ -5,7 +5,7 @@ enum orr_status orr_check_order_all(const struct orr_stream_program *program, or
                                     void *context, struct orr_order_malformed *out_malformed) {
     struct orr__order_request request = {.found = found, .context = context};
     struct orr_order_malformed malformed;
-    return orr__order_run(program, &request, out_malformed ? out_malformed : &malformed);
+    return orr__order_check(program, &request, out_malformed ? out_malformed : &malformed);
 }
 
 static bool keep_first(void *context, const struct orr_order_finding *finding) {

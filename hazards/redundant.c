@@ -46,7 +46,7 @@ static enum orr_status is_safe(const struct orr_stream_program *program, const b
     struct orr__order_request request = {
         .found = found_one, .context = &is_found, .effective = effective, .skip = skip};
     struct orr_order_malformed malformed;
-    enum orr_status status = orr__order_run(program, &request, &malformed);
+    enum orr_status status = orr__order_check(program, &request, &malformed);
     *out_is_safe = status == ORR_OK && !is_found && malformed.op == ORR_NONE;
     return status;
 }

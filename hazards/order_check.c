@@ -506,9 +506,9 @@ static void note_effect(struct order_check *check, const struct orr_stream_op *o
     }
 }
 
-enum orr_status orr__order_run(const struct orr_stream_program *program,
-                               const struct orr__order_request *request,
-                               struct orr_order_malformed *out_malformed) {
+enum orr_status orr__order_check(const struct orr_stream_program *program,
+                                 const struct orr__order_request *request,
+                                 struct orr_order_malformed *out_malformed) {
     struct order_check check = {
         .found = request->found, .context = request->context, .effective = request->effective};
     enum orr_status status = init(&check, program, request->skip);
