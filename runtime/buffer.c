@@ -783,6 +783,7 @@ static void pool_list(struct orr_runtime *runtime, struct orr_buffer **list) {
         struct orr_buffer *buffer = *list;
         *list = buffer->next;
         free_uses(runtime, buffer->uses);
+        buffer->uses = NULL;
         buffer->next = runtime->buffer_pool;
         runtime->buffer_pool = buffer;
     }

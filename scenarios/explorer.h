@@ -13,9 +13,9 @@
  *     for (i = 0; i < search.found_count; i++) ...
  *
  * What can be found: a hang; an error, or a failed expectation, that some order leads to; numbers
- * (contents of live buffers, what hosts read, what is printed) that differ from those of the default
- * schedule; bytes that are read though nobody has written them; two accesses to the same bytes that
- * come in either order.
+ * (contents of live buffers, what hosts read, what is printed) that differ from those of the
+ * default schedule; bytes that are read though nobody has written them; two accesses to the same
+ * bytes that come in either order.
  *
  * Expectations of times, and those that need a trace, are not judged: there is no time.
  *
