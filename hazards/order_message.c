@@ -160,14 +160,15 @@ enum orr_status orr_order_finding_describe(const struct orr_stream_program *prog
     verdict->op_b = finding->op_b;
     struct orr_order_place place = orr_order_place(program, finding->op_b, b_writes);
     bool is_host = place.stream == ORR_NONE;
-    const char *actor = is_host ? orr_stream_program_text(program, ORR_NAME_HOST, place.host)
-                                : orr_stream_program_text(program, ORR_NAME_STREAM, place.stream);
+    char actor[ORR__SHOWN_MAX];
+    orr__shown(is_host ? orr_stream_program_text(program, ORR_NAME_HOST, place.host)
+                       : orr_stream_program_text(program, ORR_NAME_STREAM, place.stream),
+               actor);
     if (finding->access_a == ORR_NONE && finding->kind == ORR_CHECK_USE_AFTER_FREE)
         return orr_check_verdict_message(
             verdict, "%s of %s: %s uses a name that %s ended earlier, whatever the order of work",
             what, where, b, a);
     return orr_check_verdict_message(
-        verdict,
-        "%s of %s%s: %s follows %s in the order of calls only; %s %.48s does not wait for it", what,
-        where, block, b, a, is_host ? "host" : "stream", actor);
+        verdict, "%s of %s%s: %s follows %s in the order of calls only; %s %s does not wait for it",
+        what, where, block, b, a, is_host ? "host" : "stream", actor);
 }

@@ -248,6 +248,27 @@ static void later_findings_are_those_of_the_naive_check_too(void **state) {
     }
 }
 
+static void messages_name_operations_buffers_and_places(void **state) {
+    (void)state;
+    struct orr_memory memory = orr_memory_system();
+    struct orr_stream_program *program =
+        stream_program_of(&memory, "k s w:A[0:8]; x: k t r:B r:A[4:12]");
+    struct orr_check_verdict verdict;
+    uint32_t label, site;
+    assert_int_equal(orr_stream_program_name(program, ORR_NAME_WORD, "matmul", &label), ORR_OK);
+    assert_int_equal(orr_stream_program_name(program, ORR_NAME_WORD, "train.lua:7", &site), ORR_OK);
+    program->ops[1].label = label;
+    program->ops[1].site = site;
+    assert_int_equal(orr_check_order(program, &verdict), ORR_OK);
+    assert_string_equal(
+        verdict.message,
+        "read after write of A[4:8]: op 1 'x: k t r:B r:A[4:12]' (matmul, stream t, host x, "
+        "train.lua:7) follows op 0 'k s w:A[0:8]' (stream s) in the order of calls only; stream t "
+        "does not wait for it");
+    orr_check_verdict_clear(&verdict);
+    orr_stream_program_destroy(&program);
+}
+
 /* --- memory --- */
 
 static void check_everything(struct memory_counting *memory, void *context) {
@@ -282,6 +303,7 @@ int main(void) {
         cmocka_unit_test(names_and_idle_operations_do_not_matter),
         cmocka_unit_test(findings_go_on_after_the_first_without_repeats),
         cmocka_unit_test(later_findings_are_those_of_the_naive_check_too),
+        cmocka_unit_test(messages_name_operations_buffers_and_places),
         cmocka_unit_test(missing_memory_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
