@@ -118,8 +118,8 @@ static void print_counts(const struct orr_cli *cli, const struct orr_exploration
     else
         fprintf(cli->out, ": what they have not shown may still happen");
     if (found->given_up > 0)
-        fprintf(cli->out, ", %llu more given up as repetitions",
-                (unsigned long long)found->given_up);
+        fprintf(cli->out, ", and %llu begun and given up as repetition%s",
+                (unsigned long long)found->given_up, found->given_up == 1 ? "" : "s");
     if (found->wrong > 0)
         fprintf(cli->out, "; %llu gave wrong numbers", (unsigned long long)found->wrong);
     if (found->stuck > 0)

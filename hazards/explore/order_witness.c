@@ -205,7 +205,7 @@ enum orr_status orr__order_message(const struct orr__order_plan *plan,
     const char *buffer = orr_stream_program_text(plan->program, ORR_NAME_BUFFER, found->buffer);
     const char *why =
         found->action_a == ORR_NONE ? "uses memory after its end, in every schedule"
-        : finding->shows_wrong    ? "nothing orders them, and turned round they give wrong numbers"
+        : finding->shows_wrong    ? "nothing orders them; turned round: wrong numbers"
         : finding->schedule.steps ? "nothing orders them; no schedule tried gave other numbers"
                                   : "nothing orders them";
     int length =
