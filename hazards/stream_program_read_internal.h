@@ -21,7 +21,6 @@
 #include "hazards/stream_program_rules.h"
 
 enum orr__place {
-    ORR__AT_TOP,
     ORR__AT_LINE,
     ORR__AT_PROGRAM,
     ORR__AT_STREAMS,
@@ -47,9 +46,10 @@ struct orr__gathered_op {
     uint32_t device;
     bool is_ignored;
     struct orr_stream_access *accesses[2]; /* reads, writes */
+    size_t *bounds[2]; /* two for each access: where in `text` a bound beyond 64 bits is, or 0 */
     uint32_t *devices;
     struct orr_stream_step *steps;
-    size_t access_capacity[2], device_capacity, step_capacity;
+    size_t access_capacity[2], bound_capacity[2], device_capacity, step_capacity;
     uint32_t access_count[2], device_count, step_count;
     uint32_t wrong_item; /* first malformed item of reads or writes ... */
     size_t wrong_text;   /* ... in `text` */
@@ -57,6 +57,19 @@ struct orr__gathered_op {
     size_t step_texts[ORR__STEP_WORDS];
     bool has_unknown_step;
     size_t unknown_step; /* in `text` */
+};
+
+/* Bounds of ranges beyond 64 bits, as texts, and where they stand. */
+struct orr__bound_use {
+    uint32_t access, text; /* number of an access; number in `texts` */
+    bool is_hi;
+};
+
+struct orr__bounds {
+    struct orr__name_table texts;
+    struct orr__bound_use *uses;
+    size_t capacity;
+    uint32_t count;
 };
 
 struct orr_stream_program_reader {
@@ -80,11 +93,29 @@ struct orr_stream_program_reader {
     uint32_t rank_count, comm_name;
     struct orr__gathered_op op;
     struct orr__program_facts facts;
+    struct orr__declared buffers;
+    uint32_t buffer_lists; /* how often `buffers` was given */
+    struct orr__bounds bounds;
 };
 
 /* Sets the reader's error unless it has one; false: out of memory (never from here). */
 void orr__reader_wrong(struct orr_stream_program_reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Opens `place` for a value of that kind; null is as good as absent; else says what is wrong. */
+void orr__reader_expect(struct orr_stream_program_reader *reader,
+                        const struct orr__json_value *value, enum orr__json_kind kind,
+                        enum orr__place place, const char *what);
+/* The index of a text in a list that NULL ends, -1: it is not there. */
+int orr__reader_find_word(const char *const *words, const char *text);
+
+/* A key, a value, the end of a map or array in the program's places, which are those from PROGRAM
+ * to RANKS. False: out of memory. */
+bool orr__reader_program_key(struct orr_stream_program_reader *reader, enum orr__place place,
+                             const char *text);
+bool orr__reader_program_value(struct orr_stream_program_reader *reader, enum orr__place place,
+                               const struct orr__json_value *value);
+bool orr__reader_program_end(struct orr_stream_program_reader *reader, enum orr__place place);
 
 /* An operation begins; a value of it; it is complete. False: out of memory. */
 void orr__reader_op_begin(struct orr_stream_program_reader *reader);
@@ -100,6 +131,15 @@ bool orr__reader_op_word(struct orr_stream_program_reader *reader,
                          const struct orr__json_value *value);
 bool orr__reader_op_step(struct orr_stream_program_reader *reader);
 void orr__reader_op_clear(struct orr_stream_program_reader *reader);
+
+/* The bound `text` of access `access` of the program. False: out of memory. */
+bool orr__reader_bounds_add(struct orr_stream_program_reader *reader, uint32_t access, bool is_hi,
+                            const char *text);
+/* The program's operations are given anew, or are those of another program. */
+void orr__reader_bounds_forget(struct orr_stream_program_reader *reader);
+/* Gives bounds beyond 64 bits numbers that compare like them. */
+enum orr_status orr__reader_bounds_resolve(struct orr_stream_program_reader *reader) ORR_MUST_CHECK;
+void orr__reader_bounds_clear(struct orr_stream_program_reader *reader);
 
 /* Where the value at hand goes: opens a map or array, or passes over it. */
 void orr__reader_open(struct orr_stream_program_reader *reader, enum orr__place place);

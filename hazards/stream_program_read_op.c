@@ -39,6 +39,7 @@ void orr__reader_op_begin(struct orr_stream_program_reader *reader) {
     op->is_ignored = op->has_unknown_step = false;
     op->access_count[0] = op->access_count[1] = op->device_count = op->step_count = 0;
     orr__builder_restart(&op->text);
+    orr__build_bytes(&op->text, "", 1); /* so that no text is at 0 */
     orr__reader_open(reader, ORR__AT_OP);
 }
 
@@ -47,6 +48,8 @@ void orr__reader_op_clear(struct orr_stream_program_reader *reader) {
     orr__builder_clear(&op->text);
     orr_memory_free(reader->memory, op->accesses[0]);
     orr_memory_free(reader->memory, op->accesses[1]);
+    orr_memory_free(reader->memory, op->bounds[0]);
+    orr_memory_free(reader->memory, op->bounds[1]);
     orr_memory_free(reader->memory, op->devices);
     orr_memory_free(reader->memory, op->steps);
 }
@@ -136,64 +139,85 @@ static bool is_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Digits at *at up to `end`; false: none, or beyond 2^64 - 2. */
-static bool take_digits(const char **at, char end, uint64_t *out_value) {
-    const char *from = *at;
+/* A bound of digits, up to `end`; false: it is none. One beyond 2^64 - 2 is 0, and *out_big is where
+ * its text begins, NUL-terminated and without leading zeros. */
+static bool take_bound(char **at, char end, uint64_t *out_value, char **out_big) {
+    char *from = *at;
     uint64_t value = 0;
+    bool is_big = false;
     for (; **at >= '0' && **at <= '9'; ++*at) {
         uint64_t digit = (uint64_t)(**at - '0');
-        if (value > (ORR_RANGE_WHOLE - 1 - digit) / 10)
-            return false;
-        value = 10 * value + digit;
+        is_big = is_big || value > (ORR_RANGE_WHOLE - 1 - digit) / 10;
+        value = is_big ? 0 : 10 * value + digit;
     }
+    bool is_bound = *at > from && **at == end;
     *out_value = value;
-    return *at > from && *(*at)++ == end;
+    *out_big = is_big && is_bound ? from + strspn(from, "0") : NULL;
+    if (!is_bound)
+        return false;
+    *(*at)++ = '\0';
+    return true;
 }
 
-/* "name" or "name[lo:hi]"; cuts the name out of `text`. */
-static bool parse_access(char *text, struct orr_stream_access *access) {
+/* "name" or "name[lo:hi]", which is cut into pieces. out_big: bounds beyond 64 bits, or NULL. */
+static bool parse_access(char *text, struct orr_stream_access *access, char *out_big[2]) {
     char *end = text;
     while (is_name_char(*end))
         end++;
     access->lo = 0;
     access->hi = ORR_RANGE_WHOLE;
-    if (end == text)
+    out_big[0] = out_big[1] = NULL;
+    if (end == text || *end == '\0')
+        return end > text;
+    if (*end != '[')
         return false;
-    if (*end == '\0')
-        return true;
-    const char *at = end + 1;
-    bool is_range = *end == '[' && take_digits(&at, ':', &access->lo) &&
-                    take_digits(&at, ']', &access->hi) && *at == '\0';
-    *end = is_range ? '\0' : *end;
-    return is_range;
+    *end++ = '\0';
+    return take_bound(&end, ':', &access->lo, &out_big[0]) &&
+           take_bound(&end, ']', &access->hi, &out_big[1]) && *end == '\0';
+}
+
+static bool grow_accesses(struct orr_stream_program_reader *reader, bool is_write) {
+    struct orr__gathered_op *op = &reader->op;
+    size_t needed = (size_t)op->access_count[is_write] + 1;
+    return orr_memory_grow(reader->memory, &op->accesses[is_write], &op->access_capacity[is_write],
+                           needed, sizeof **op->accesses, ITEMS_MAX) == ORR_OK &&
+           orr_memory_grow(reader->memory, &op->bounds[is_write], &op->bound_capacity[is_write],
+                           2 * needed, sizeof **op->bounds, ITEMS_MAX) == ORR_OK;
+}
+
+/* The first item of reads or writes that is no access, kept as it was. */
+static void keep_wrong_access(struct orr__gathered_op *op, bool is_write,
+                              const struct orr__json_value *value) {
+    if (!(op->wrong & (ORR__FIELD_BIT(READS) | ORR__FIELD_BIT(WRITES)))) {
+        op->wrong_item = op->access_count[is_write];
+        op->wrong_text = keep_text(op, value, false);
+    }
+    op->wrong |= is_write ? ORR__FIELD_BIT(WRITES) : ORR__FIELD_BIT(READS);
 }
 
 bool orr__reader_op_access(struct orr_stream_program_reader *reader, bool is_write,
                            const struct orr__json_value *value) {
     struct orr__gathered_op *op = &reader->op;
-    uint32_t bit = is_write ? ORR__FIELD_BIT(WRITES) : ORR__FIELD_BIT(READS);
-    if (op->wrong & bit)
+    if (op->wrong & (is_write ? ORR__FIELD_BIT(WRITES) : ORR__FIELD_BIT(READS)))
         return true;
-    uint32_t *count = &op->access_count[is_write];
-    if (orr_memory_grow(reader->memory, &op->accesses[is_write], &op->access_capacity[is_write],
-                        (size_t)*count + 1, sizeof **op->accesses, ITEMS_MAX) != ORR_OK)
-        return false;
     struct orr_stream_access access = {.is_write = is_write};
+    char *big[2] = {NULL, NULL};
     size_t at = keep_text(op, value, false);
-    if (op->text.failed)
+    if (op->text.failed || !grow_accesses(reader, is_write))
         return false;
-    if (value->kind != ORR__JSON_STRING || !parse_access(op->text.data + at, &access)) {
-        if (!(op->wrong & (ORR__FIELD_BIT(READS) | ORR__FIELD_BIT(WRITES)))) {
-            op->wrong_item = *count;
-            op->wrong_text = at;
-        }
-        op->wrong |= bit;
-        return true;
+    if (value->kind != ORR__JSON_STRING || !parse_access(op->text.data + at, &access, big)) {
+        op->text.length = at;
+        keep_wrong_access(op, is_write, value);
+        return !op->text.failed;
     }
     enum orr_status status = orr_stream_program_name(reader->line.program, ORR_NAME_BUFFER,
                                                      op->text.data + at, &access.buffer);
-    op->text.length = at; /* its text is not needed any more */
-    op->accesses[is_write][(*count)++] = access;
+    size_t *bounds = op->bounds[is_write] + 2 * (size_t)op->access_count[is_write];
+    for (int i = 0; i < 2; i++)
+        bounds[i] = big[i] ? (size_t)(big[i] - op->text.data) : 0;
+    if (!big[0] && !big[1])
+        op->text.length = at; /* its text is not needed any more */
+    op->accesses[is_write][op->access_count[is_write]++] = access;
     return status == ORR_OK;
 }
 
@@ -358,6 +382,18 @@ static bool intern_fields(struct orr_stream_program_reader *reader, struct orr_s
     return true;
 }
 
+/* Bounds beyond 64 bits of `count` accesses, the first of which is number `first` of the program. */
+static bool add_bounds(struct orr_stream_program_reader *reader, bool is_write, uint32_t first,
+                       uint32_t count) {
+    struct orr__gathered_op *op = &reader->op;
+    for (uint32_t i = 0; i < 2 * count; i++)
+        if (op->bounds[is_write][i] > 0 &&
+            !orr__reader_bounds_add(reader, first + i / 2, i % 2,
+                                    op->text.data + op->bounds[is_write][i]))
+            return false;
+    return true;
+}
+
 static bool add_accesses(struct orr_stream_program_reader *reader,
                          const struct orr_stream_op *made) {
     struct orr__gathered_op *op = &reader->op;
@@ -370,7 +406,10 @@ static bool add_accesses(struct orr_stream_program_reader *reader,
         return false;
     if (writes > 0)
         memcpy(op->accesses[0] + reads, op->accesses[1], writes * sizeof **op->accesses);
-    return orr_stream_program_add(program, made, op->accesses[0], reads + writes) == ORR_OK;
+    uint32_t first = program->access_count;
+    return orr_stream_program_add(program, made, op->accesses[0], reads + writes) == ORR_OK &&
+           add_bounds(reader, false, first, reads) &&
+           add_bounds(reader, true, first + reads, writes);
 }
 
 static bool add_lists(struct orr_stream_program_reader *reader, enum orr_stream_op_kind kind) {

@@ -64,12 +64,12 @@ static const char *shown_name(const struct judged *judged, enum orr_name_space s
 
 static bool is_stream(const struct judged *judged, uint32_t stream) {
     const struct orr__program_facts *facts = judged->facts;
-    return !facts || (stream < facts->stream_capacity && facts->streams[stream]);
+    return !facts || orr__is_declared(&facts->streams, stream);
 }
 
 static bool is_comm(const struct judged *judged, uint32_t comm) {
     const struct orr__program_facts *facts = judged->facts;
-    return !facts || (comm < facts->comm_capacity && facts->comms[comm]);
+    return !facts || orr__is_declared(&facts->comms, comm);
 }
 
 static const char *nearest_name(const struct judged *judged, enum orr_name_space space,

@@ -7,17 +7,29 @@
 #define ORR_HAZARDS_STREAM_PROGRAM_RULES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "hazards/stream_program.h"
 #include "runtime/error.h"
 
+/* Which names of a space are declared. Declarations can be taken back all at once, at no cost:
+ * a new round begins. */
+struct orr__declared {
+    uint64_t *rounds; /* by number: in which round it was declared last, 0: never */
+    size_t capacity;
+    uint64_t round;
+};
+
+static inline bool orr__is_declared(const struct orr__declared *declared, uint32_t name) {
+    return name < declared->capacity && declared->rounds[name] == declared->round;
+}
+
 /* What a reader knows and a program has no place for. Names that are not declared have numbers all
  * the same. Indices of operations: ORR_NONE if there is none. */
 struct orr__program_facts {
     bool has_streams, has_ops;
-    bool *streams, *comms; /* declared, by number; beyond the capacity: not */
-    size_t stream_capacity, comm_capacity;
+    struct orr__declared streams, comms;
     uint32_t no_reads;     /* the first host_read without `reads` */
     uint32_t no_writes;    /* the first host_write without `writes` */
     uint32_t unknown_step; /* the first hostfn with a step that is none */

@@ -825,8 +825,12 @@ programs("100000 malformed lines", 3, lambda: '{"id":"x"\n' * 100000 + GOOD, '"n
 programs("100000 streams", 0, lambda: program(
     ",".join('{"op":"kernel","stream":"s%d","writes":["A%d"]}' % (i, i) for i in range(100000)),
     ",".join('"s%d":{"dev":%d,"kind":"legacy"}' % (i, i) for i in range(100000))), seconds=60)
-programs("a range beyond 64 bits", 3, program('{"op":"memset","stream":"s","writes":["A[0:%d]"]}'
-                                              % 2**64), "is no access")
+programs("ranges beyond 64 bits that touch", 0, program(
+    '{"op":"memset","stream":"s","writes":["A[0:%d]"]},{"op":"host_write","writes":["A[%d:%d]"]}'
+    % (2**64, 2**64, 2**65)), '"no-race"')
+programs("ranges beyond 64 bits that overlap", 1, program(
+    '{"op":"memset","stream":"s","writes":["A[%d:%d]"]},{"op":"host_write","writes":["A[7:%d]"]}'
+    % (2**64, 2**64 + 1, 10**4000)), '"race"')
 programs("a range of 64 bits", 1, program(
     '{"op":"memset","stream":"s","writes":["A[%d:%d]"]},{"op":"host_write","writes":["A"]}'
     % (2**64 - 3, 2**64 - 2)), '"race"')
