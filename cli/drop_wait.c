@@ -31,7 +31,9 @@ static enum orr_exit count_waits(const struct orr_session_options *options,
                                  const struct orr_memory *memory, uint64_t *out_count,
                                  struct orr_error *error) {
     struct orr_session_options count = *options;
-    count.drop_wait = count.output = count.compare_devices = count.compare_args = NULL;
+    count.output = count.compare_devices = count.compare_args = NULL;
+    count.drop_wait = NULL;
+    count.count_waits = true;
     count.record_values = count.check = false;
     count.print = NULL;
     struct orr_session_result result;
@@ -43,7 +45,7 @@ static enum orr_exit count_waits(const struct orr_session_options *options,
 
 enum orr_exit orr_drop_wait_resolve(struct orr_session_options *options,
                                     const struct orr_memory *memory, struct orr_error *error) {
-    options->dropped_wait = 0;
+    options->dropped_wait = options->count_waits ? ORR_DROP_WAIT_NONE : 0;
     if (!options->drop_wait)
         return ORR_EXIT_OK;
     if (!is_random(options->drop_wait)) {

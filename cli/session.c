@@ -291,7 +291,8 @@ static enum orr_exit run_scenario(struct session *session) {
     if (status != ORR_OK)
         return runtime_failed(session, status);
     describe(session);
-    if (session->options->dropped_wait > result->wait_count) {
+    if (session->options->dropped_wait > result->wait_count &&
+        session->options->dropped_wait != ORR_DROP_WAIT_NONE) {
         (void)orr_error_set(session->error, ORR_INVALID, "--drop-wait %llu: %s has %llu waits",
                             (unsigned long long)session->options->dropped_wait,
                             session->options->scenario, (unsigned long long)result->wait_count);

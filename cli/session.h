@@ -38,6 +38,7 @@ struct orr_session_options {
     const char *allocator; /* "caching" or "adversarial"; NULL: caching */
     const char *pageable;  /* "strict" or "staged"; NULL: strict */
     const char *drop_wait; /* see cli/drop_wait.h; NULL: none */
+    bool count_waits;      /* only count them */
     uint64_t dropped_wait; /* what that means, once the run begins */
     /* Run again on other devices, with other arguments ("key=value key=value"), and compare the
      * results of every operator: see cli/compare.h. All NULL: no. */

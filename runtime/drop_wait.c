@@ -1,12 +1,52 @@
-/* A wait left out on purpose: what a schedule is worth shows when one of its waits is gone. */
+/* A wait left out on purpose: what a schedule is worth shows when one of its waits is gone.
+ *
+ * Not every wait is worth leaving out. One that a stream has waited for already, or for something
+ * later in the same stream, changes nothing, nor does one for what the calling host has seen done;
+ * they are passed over. What comes to the same by a detour through other streams counts. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "runtime/runtime_internal.h"
 
-/* Waits for nothing, or for a stream's own commands, order nothing. */
-static bool orders(const struct orr_stream *stream, struct orr_point point) {
-    return point.seq > 0 && point.stream != stream->id;
+enum { AWAITED_MAX = 1 << 20 };
+
+/* How far the stream has waited for another one; room for one more if it never has. NULL: no
+ * memory. */
+static uint64_t *awaited(struct orr_stream *stream, uint32_t other) {
+    struct orr_runtime *runtime = stream->runtime;
+    size_t i = 0;
+    while (i < stream->awaited_count && stream->awaited[i].stream != other)
+        i++;
+    if (i < stream->awaited_count)
+        return &stream->awaited[i].seq;
+    if (orr_memory_grow(runtime->memory, &stream->awaited, &stream->awaited_capacity, i + 1,
+                        sizeof *stream->awaited, AWAITED_MAX) != ORR_OK)
+        return NULL;
+    stream->awaited[stream->awaited_count++] = (struct orr__awaited){.stream = other};
+    return &stream->awaited[i].seq;
+}
+
+static bool host_knows(const struct orr_runtime *runtime, struct orr_point point) {
+    const struct orr_stream *stream = runtime->streams[point.stream];
+    return point.cmd > 0 && stream->seen_host == runtime->host && stream->seen_cmd >= point.cmd;
+}
+
+/* Points of commands that are being recorded have no place in a stream yet. */
+static bool is_recorded(struct orr_point point) {
+    return (point.seq & ORR__POINT_RECORDED) != 0;
+}
+
+static enum orr_status does_count(struct orr_stream *stream, struct orr_point point,
+                                  bool *out_counts) {
+    const struct orr_runtime *runtime = stream->runtime;
+    *out_counts = point.seq > 0 && point.stream != stream->id;
+    if (!*out_counts || is_recorded(point))
+        return ORR_OK;
+    const uint64_t *seq = awaited(stream, point.stream);
+    if (!seq)
+        return orr__runtime_no_memory(stream->runtime);
+    *out_counts = *seq < point.seq && !host_knows(runtime, point);
+    return ORR_OK;
 }
 
 /* What a launch of a recorded program waits for was counted when it was recorded, or holds the
@@ -32,7 +72,7 @@ static enum orr_status leave_out(struct orr_runtime *runtime, uint32_t dropped,
     return ORR_OK;
 }
 
-enum orr_status orr__waits_count(const struct orr_stream *stream, const struct orr_command *command,
+enum orr_status orr__waits_count(struct orr_stream *stream, const struct orr_command *command,
                                  struct orr__waits *waits) {
     struct orr_runtime *runtime = stream->runtime;
     uint32_t dropped = waits->count;
@@ -42,12 +82,18 @@ enum orr_status orr__waits_count(const struct orr_stream *stream, const struct o
     waits->site = command->record.site;
     waits->event = command->record.event;
     for (uint32_t i = 0; i < waits->count; i++) {
-        if (!orders(stream, waits->points[i]))
+        bool counts;
+        enum orr_status status = does_count(stream, waits->points[i], &counts);
+        if (status != ORR_OK)
+            return status;
+        if (!counts)
             continue;
         waits->counted++;
         if (runtime->wait_count + waits->counted == runtime->drop_wait)
             dropped = i;
     }
+    waits->all = waits->points;
+    waits->all_count = waits->count;
     return dropped < waits->count ? leave_out(runtime, dropped, waits) : ORR_OK;
 }
 
@@ -68,10 +114,19 @@ static void tell_dropped(const struct orr_stream *stream, const struct orr__wait
     orr_runtime_finding(runtime, "dropped-wait", "note", waits->dropped.cmd, cmd, 0, message, "");
 }
 
-void orr__waits_told(const struct orr_stream *stream, const struct orr__waits *waits,
-                     uint64_t cmd) {
+/* The one that was left out is taken note of like the others: which waits count does not depend on
+ * it. */
+void orr__waits_told(struct orr_stream *stream, const struct orr__waits *waits, uint64_t cmd) {
     struct orr_runtime *runtime = stream->runtime;
     runtime->wait_count += waits->counted;
+    for (uint32_t i = 0; waits->counted > 0 && i < waits->all_count; i++) {
+        struct orr_point point = waits->all[i];
+        if (point.seq == 0 || point.stream == stream->id || is_recorded(point))
+            continue;
+        uint64_t *seq = awaited(stream, point.stream);
+        if (seq && *seq < point.seq)
+            *seq = point.seq;
+    }
     if (waits->dropped.seq > 0)
         tell_dropped(stream, waits, cmd);
 }

@@ -156,7 +156,7 @@ static void record_start(struct orr_runtime *runtime) {
     meta_count(runtime, "seed", runtime->seed);
     if (runtime->pageable == ORR_PAGEABLE_STAGED)
         orr_runtime_meta(runtime, "pageable", "staged");
-    if (runtime->drop_wait > 0)
+    if (runtime->drop_wait > 0 && runtime->drop_wait != ORR_DROP_WAIT_NONE)
         meta_count(runtime, "drop_wait", runtime->drop_wait);
     for (uint32_t i = 0; i < runtime->device_count; i++)
         record_device(runtime, i);
@@ -551,7 +551,8 @@ enum orr_status orr_runtime_finish(struct orr_runtime *runtime) {
     if (status != ORR_OK)
         return orr__runtime_backend_failed(runtime, status);
     orr__runtime_saw(runtime, runtime->point_scratch, count);
-    meta_count(runtime, "waits", runtime->wait_count);
+    if (runtime->drop_wait > 0)
+        meta_count(runtime, "waits", runtime->wait_count);
     if (runtime->failure.status != ORR_OK)
         return orr__runtime_fail(runtime, ORR_DEVICE_FAILED, "%s", runtime->failure.text);
     return ORR_OK;

@@ -47,6 +47,8 @@ struct orr_buffer;
  * either. */
 enum orr_pageable { ORR_PAGEABLE_STRICT, ORR_PAGEABLE_STAGED };
 
+#define ORR_DROP_WAIT_NONE UINT64_MAX
+
 /* What to run on. Pointers are borrowed until destroy; `specs` is copied. */
 struct orr_runtime_config {
     const struct orr_memory *memory;
@@ -59,8 +61,10 @@ struct orr_runtime_config {
     uint64_t seed;
     enum orr_pageable pageable;
     /* Mutation of a schedule: the command that brings this wait, counted from 1 in order of calls,
-     * does without it. 0: none. Counted is what a command waits for besides its own stream's order
-     * and the rules of default streams. A finding "dropped-wait" (note) says which it was. */
+     * does without it. 0: none. Counted is what commands wait for besides their own streams' order
+     * and the rules of default streams, unless their stream has waited for it already or the host
+     * has seen it done. A finding "dropped-wait" (note) says which it was.
+     * ORR_DROP_WAIT_NONE: only count. */
     uint64_t drop_wait;
     bool trace_accesses;           /* records of byte ranges too (hazard checks need them) */
     struct orr_observer *observer; /* runtime/observer.h; NULL: nobody */
@@ -150,7 +154,8 @@ void orr_runtime_meta(struct orr_runtime *runtime, const char *key, const char *
 void orr_runtime_finding(struct orr_runtime *runtime, const char *kind, const char *severity,
                          uint64_t cmd_a, uint64_t cmd_b, uint64_t buffer, const char *message,
                          const char *fix);
-/* Waits so far, as drop_wait counts them. The trace's meta `waits` has their number at the end. */
+/* Waits so far, as drop_wait counts them; 0 in a run without. The trace's meta `waits` has their
+ * number at the end. */
 uint64_t orr_runtime_wait_count(const struct orr_runtime *runtime);
 /* Findings so far, notes included. */
 uint64_t orr_runtime_finding_count(const struct orr_runtime *runtime);

@@ -134,6 +134,12 @@ struct orr__capture {
                                  uint32_t count, bool *out_taken);
 };
 
+/* How far a stream has waited for another one. */
+struct orr__awaited {
+    uint64_t seq;
+    uint32_t stream;
+};
+
 /* What every command touches is in the first cache line. */
 struct orr_stream {
     struct orr_runtime *runtime;
@@ -153,9 +159,11 @@ struct orr_stream {
     enum orr_stream_sync sync;
     uint64_t awaits_seq;  /* of a blocking stream: commands of the legacy one that it waits for, */
     uint64_t awaited_seq; /* and of its own that the legacy one waits for */
-    struct orr_point barrier; /* of a legacy stream: its last command but records */
-    struct orr_stream *next;  /* of its device */
-    struct orr__pool *pool;   /* its blocks; made on first use */
+    struct orr_point barrier;     /* of a legacy stream: its last command but records */
+    struct orr__awaited *awaited; /* only in runs that leave out a wait */
+    size_t awaited_count, awaited_capacity;
+    struct orr_stream *next; /* of its device */
+    struct orr__pool *pool;  /* its blocks; made on first use */
 };
 
 /* Names of an event: its own, and of its commands. */
@@ -484,16 +492,18 @@ enum orr_status orr__stream_copy(struct orr_stream *stream, const struct orr_ran
 struct orr__waits {
     const struct orr_point *points;
     uint32_t count;
-    uint32_t counted;           /* of them, those that order something */
-    struct orr_point dropped;   /* the one that was left out; seq 0: none */
+    uint32_t counted;            /* of them, those that order something */
+    struct orr_point dropped;    /* the one that was left out; seq 0: none */
+    const struct orr_point *all; /* with it */
+    uint32_t all_count;
     uint32_t name, site, event; /* of the command */
 };
 
 /* Counts them, and leaves out the one that the run was created to do without. */
-enum orr_status orr__waits_count(const struct orr_stream *stream, const struct orr_command *command,
+enum orr_status orr__waits_count(struct orr_stream *stream, const struct orr_command *command,
                                  struct orr__waits *waits) ORR_MUST_CHECK;
 /* The command was accepted: they count from now on. `cmd`: its id, 0 if it is recorded. */
-void orr__waits_told(const struct orr_stream *stream, const struct orr__waits *waits, uint64_t cmd);
+void orr__waits_told(struct orr_stream *stream, const struct orr__waits *waits, uint64_t cmd);
 
 /* --- default_stream.c: what streams that are not non-blocking wait for --- */
 

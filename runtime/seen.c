@@ -43,25 +43,32 @@ static size_t find(const struct orr__host *host, uint32_t id, const struct orr_s
     return at;
 }
 
-static void add(struct orr_runtime *runtime, struct orr_point point) {
-    struct orr_stream *stream = runtime->streams[point.stream];
+/* The host's next command will have an edge from this point's. */
+static void list(struct orr_runtime *runtime, struct orr_stream *stream, struct orr_point point) {
     struct orr__host *host = &runtime->hosts[runtime->host];
-    if (stream->seen_cmd >= point.cmd && stream->seen_host == runtime->host)
-        return;
     size_t at = find(host, runtime->host, stream);
     if (at == host->seen_count)
         append(host, stream->id, point.cmd);
     else if (host->seen[at].cmd < point.cmd)
         host->seen[at].cmd = point.cmd;
-    stream->seen_host = runtime->host;
     stream->seen_index = (uint32_t)at;
-    stream->seen_cmd = host->seen[at].cmd;
+}
+
+static void add(struct orr_runtime *runtime, struct orr_point point) {
+    struct orr_stream *stream = runtime->streams[point.stream];
+    if (stream->seen_cmd >= point.cmd && stream->seen_host == runtime->host)
+        return;
+    if (runtime->writer)
+        list(runtime, stream, point);
+    stream->seen_host = runtime->host;
+    stream->seen_cmd = point.cmd;
 }
 
 void orr__runtime_saw(struct orr_runtime *runtime, const struct orr_point *points, uint32_t count) {
     if (runtime->observer && count > 0)
         runtime->observer->observed(runtime->observer, runtime->host, points, count);
-    for (uint32_t i = 0; runtime->writer && i < count; i++)
+    bool keeps = runtime->writer || runtime->drop_wait > 0;
+    for (uint32_t i = 0; keeps && i < count; i++)
         if (points[i].seq > 0 && points[i].cmd > 0)
             add(runtime, points[i]);
 }

@@ -64,6 +64,7 @@ static struct orr_stream *take_struct(struct orr_runtime *runtime) {
     if (runtime->stream_count >= runtime->stream_spare)
         return orr_memory_alloc_lines(runtime->memory, sizeof(struct orr_stream));
     struct orr_stream *stream = runtime->streams[runtime->stream_count];
+    orr_memory_free(runtime->memory, stream->awaited);
     *stream = (struct orr_stream){0};
     return stream;
 }
@@ -147,8 +148,10 @@ void orr__streams_destroy(struct orr_runtime *runtime) {
     size_t count = runtime->stream_count;
     if (count < runtime->stream_spare)
         count = runtime->stream_spare;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        orr_memory_free(runtime->memory, runtime->streams[i]->awaited);
         orr_memory_free_lines(runtime->memory, runtime->streams[i]);
+    }
     orr_memory_free(runtime->memory, runtime->streams);
     runtime->streams = NULL;
     runtime->stream_count = 0;

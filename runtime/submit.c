@@ -425,7 +425,7 @@ static enum orr_status submit(struct orr_stream *stream, struct orr__pending *pe
 enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pending *pending,
                                     const struct orr_point *waits, uint32_t wait_count,
                                     struct orr_point *out_point) {
-    if (wait_count == 0)
+    if (wait_count == 0 || stream->runtime->drop_wait == 0)
         return submit(stream, pending, waits, wait_count, out_point);
     struct orr__waits list = {.points = waits, .count = wait_count};
     enum orr_status status = orr__waits_count(stream, &pending->command, &list);
