@@ -60,6 +60,11 @@ struct orr_monitor_options {
     /* The members of every collective wait for each other (races.md rule 35). Off, a collective
      * orders nothing between ranks; a barrier always does, since that is all it is for. */
     bool joint_collectives;
+    /* An allocation that gets bytes which other streams had to be done with puts its host behind
+     * their work, as `alloc` with `reuse` does in stream programs. Off, it only puts what happens
+     * to these bytes behind it: whether the allocator found them or others is chance, so that no
+     * other order may come of it. */
+    bool reuse_orders_hosts;
     size_t versions_max; /* clocks kept for points, of all streams; 0: ORR_MONITOR_VERSIONS */
     size_t findings_max; /* distinct ones kept, more are counted; 0: ORR_MONITOR_FINDINGS */
 };

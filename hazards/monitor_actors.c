@@ -116,6 +116,19 @@ void orr__actor_join_point(struct orr_monitor *monitor, struct orr__actor *actor
     orr__actor_join(monitor, actor, version ? &version->clock : &none, owner, count);
 }
 
+void orr__monitor_add_point(struct orr_monitor *monitor, struct orr__shared_clock *clock,
+                            const struct orr_point *point) {
+    const struct orr__actor *stream = orr__monitor_stream(monitor, point->stream);
+    if (point->seq == 0 || !stream || point->seq > (uint64_t)stream->count)
+        return;
+    int32_t count = (int32_t)point->seq;
+    const struct orr__version *version = version_at(stream, count);
+    bool changed = false;
+    if ((version && !orr__shared_clock_join(&monitor->clocks, clock, &version->clock, &changed)) ||
+        !orr__shared_clock_raise(&monitor->clocks, clock, orr__actor_index(monitor, stream), count))
+        orr__monitor_lacks(monitor);
+}
+
 void orr__actor_join_host(struct orr_monitor *monitor, struct orr__actor *stream,
                           const struct orr__actor *host) {
     uint32_t index = orr__actor_index(monitor, host);

@@ -135,6 +135,9 @@ void orr__actor_join(struct orr_monitor *monitor, struct orr__actor *actor,
 /* The actor comes after a point of a stream. */
 void orr__actor_join_point(struct orr_monitor *monitor, struct orr__actor *actor,
                            const struct orr_point *point);
+/* A clock knows a point of a stream, too. */
+void orr__monitor_add_point(struct orr_monitor *monitor, struct orr__shared_clock *clock,
+                            const struct orr_point *point);
 /* A stream comes after all that its caller knows. */
 void orr__actor_join_host(struct orr_monitor *monitor, struct orr__actor *stream,
                           const struct orr__actor *host);

@@ -96,6 +96,19 @@ static void note_freed(struct orr_monitor *monitor, const struct orr__seen_buffe
         orr__shared_clock_drop(&monitor->clocks, &clock);
 }
 
+/* What the allocator waited for before it handed out the bytes comes before all that happens to
+ * them from now on. It orders nothing else: whether these bytes were free in time is chance. */
+static void forget_awaited(struct orr_monitor *monitor, struct orr__seen_memory *memory,
+                           const struct orr_observed_buffer *told) {
+    struct orr__shared_clock known = {0};
+    for (uint32_t i = 0; i < told->after_count; i++)
+        orr__monitor_add_point(monitor, &known, &told->after[i]);
+    if (!orr__range_history_forget(&memory->history, &monitor->touches, told->base,
+                                   told->base + told->bytes, &known))
+        orr__monitor_lacks(monitor);
+    orr__shared_clock_drop(&monitor->clocks, &known);
+}
+
 void orr__monitor_add_buffer(struct orr_monitor *monitor, const struct orr_observed_buffer *told) {
     if (told->id == 0 || told->bytes == 0 || told->bytes > UINT64_MAX - told->base ||
         orr__id_table_find(&monitor->buffers, told->id))
@@ -120,7 +133,9 @@ void orr__monitor_add_buffer(struct orr_monitor *monitor, const struct orr_obser
     buffer->host = told->host;
     memory->buffers++;
     struct orr__actor *host = orr__monitor_host(monitor, told->host);
-    for (uint32_t i = 0; host && i < told->after_count; i++)
+    if (told->after_count > 0 && !monitor->options.reuse_orders_hosts)
+        forget_awaited(monitor, memory, told);
+    for (uint32_t i = 0; host && monitor->options.reuse_orders_hosts && i < told->after_count; i++)
         orr__actor_join_point(monitor, host, &told->after[i]);
     if (host)
         join_freed(monitor, host, memory, told->base, told->base + told->bytes);

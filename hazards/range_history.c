@@ -231,16 +231,35 @@ void orr__range_history_each(const struct orr__range_history *history, uint64_t 
     }
 }
 
+static void forget(struct orr__span *span, const struct orr__shared_clock *known) {
+    struct orr__touches *list = span->touches;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (orr__shared_clock_get(known, list->items[i].actor) < list->items[i].count)
+            list->items[kept++] = list->items[i];
+    list->count = kept;
+}
+
+bool orr__range_history_forget(struct orr__range_history *history, struct orr__touch_pool *pool,
+                               uint64_t lo, uint64_t hi, const struct orr__shared_clock *known) {
+    size_t first = find_span(history, lo), end = first;
+    if (!split(history, pool, first, lo))
+        return false;
+    if (first < history->count && history->spans[first].lo < lo)
+        end = ++first;
+    for (; end < history->count && history->spans[end].lo < hi; end++) {
+        if (!split(history, pool, end, hi))
+            return false;
+        forget(&history->spans[end], known);
+    }
+    tidy_spans(history, pool, first, end);
+    return true;
+}
+
 void orr__range_history_prune(struct orr__range_history *history, struct orr__touch_pool *pool,
                               const struct orr__shared_clock *all_know) {
-    for (size_t i = 0; i < history->count; i++) {
-        struct orr__touches *list = history->spans[i].touches;
-        uint32_t kept = 0;
-        for (uint32_t k = 0; k < list->count; k++)
-            if (orr__shared_clock_get(all_know, list->items[k].actor) < list->items[k].count)
-                list->items[kept++] = list->items[k];
-        list->count = kept;
-    }
+    for (size_t i = 0; i < history->count; i++)
+        forget(&history->spans[i], all_know);
     tidy_spans(history, pool, 0, history->count);
 }
 

@@ -72,6 +72,10 @@ bool orr__range_history_add(struct orr__range_history *history, struct orr__touc
 void orr__range_history_each(const struct orr__range_history *history, uint64_t lo, uint64_t hi,
                              orr__conflict each, void *context);
 
+/* Forgets the touches of [lo, hi) that a clock knows. False without memory: some may stay. */
+bool orr__range_history_forget(struct orr__range_history *history, struct orr__touch_pool *pool,
+                               uint64_t lo, uint64_t hi, const struct orr__shared_clock *known);
+
 /* Forgets what everyone knows. */
 void orr__range_history_prune(struct orr__range_history *history, struct orr__touch_pool *pool,
                               const struct orr__shared_clock *all_know);

@@ -17,7 +17,7 @@
  *   barriers      events through which all members wait for all; other collectives order nothing
  *   messages      a flag each
  * Operations carry label (the command's name) and site. The program's verdict under oracle hb is
- * that of the monitor, but for unordered frees that nobody got the bytes of.
+ * that of a monitor with reuse_orders_hosts, but for unordered frees that nobody got the bytes of.
  *
  * Memory grows with the length of the run. Threads: one, that of the runtime. */
 #ifndef ORR_HAZARDS_RECORDER_H

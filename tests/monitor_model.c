@@ -51,10 +51,10 @@ static void touch(struct model *model, uint32_t action, const struct model_buffe
     struct model_touch *touches = model->touches[buffer->memory][byte];
     uint32_t *count = &model->touch_counts[buffer->memory][byte];
     for (uint32_t i = 0; i < *count; i++)
-        if (touches[i].action != action && (writes || touches[i].writes) &&
+        if (touches[i].action != action && !touches[i].settled && (writes || touches[i].writes) &&
             !has(&model->before[action], touches[i].action))
             model->conflicts[model->cmds[action]] = true;
-    touches[(*count)++] = (struct model_touch){action, buffer->id, writes};
+    touches[(*count)++] = (struct model_touch){action, buffer->id, writes, false};
 }
 
 bool model_is_pair(const struct model *model, uint64_t a, uint64_t b) {
@@ -223,6 +223,17 @@ static bool overlaps_live(const struct model *model, uint32_t memory, uint64_t b
     return false;
 }
 
+/* What a point stands for comes before all that happens to the buffer's bytes. */
+static void settle(struct model *model, const struct model_buffer *buffer,
+                   const struct orr_point *point) {
+    const struct model_set *done = done_at(model, point);
+    for (uint64_t byte = buffer->base; byte < buffer->base + buffer->bytes; byte++)
+        for (uint32_t i = 0; i < model->touch_counts[buffer->memory][byte]; i++) {
+            struct model_touch *touch = &model->touches[buffer->memory][byte][i];
+            touch->settled |= has(done, touch->action);
+        }
+}
+
 static void alloc(struct model *model, uint32_t host) {
     uint32_t memory = (uint32_t)below(model, MODEL_MEMORIES);
     uint64_t base = below(model, MODEL_BYTES), bytes = 1 + below(model, MODEL_BYTES - base);
@@ -241,8 +252,10 @@ static void alloc(struct model *model, uint32_t host) {
                                        .after_count = below(model, 4) == 0};
     model->buffers[id - 1] = (struct model_buffer){
         .id = id, .base = base, .bytes = bytes, .memory = memory, .stream = memory, .live = true};
-    if (told.after_count)
+    if (told.after_count && model->reuse_orders_hosts)
         add(&model->hosts[host], done_at(model, &after));
+    else if (told.after_count)
+        settle(model, &model->buffers[id - 1], &after);
     for (uint64_t i = base; i < base + bytes; i++) {
         add(&model->hosts[host], &model->freed[memory][i]);
         memset(&model->freed[memory][i], 0, sizeof model->freed[memory][i]);

@@ -27,6 +27,7 @@ struct model_touch {
     uint32_t action;
     uint64_t buffer;
     bool writes;
+    bool settled; /* its byte was handed out again after it was known to be done */
 };
 
 struct model_buffer {
@@ -37,8 +38,9 @@ struct model_buffer {
 
 struct model {
     struct orr_observer *observer;
-    uint64_t seed; /* state of the random numbers */
-    bool joint;    /* collectives are points of synchronization */
+    uint64_t seed;           /* state of the random numbers */
+    bool joint;              /* collectives are points of synchronization */
+    bool reuse_orders_hosts; /* as the monitor's option */
     uint32_t host_count;
     struct model_set streams[MODEL_STREAMS], hosts[MODEL_HOSTS]; /* what each comes after next */
     struct model_set before[MODEL_ACTIONS];                      /* what an action comes after */

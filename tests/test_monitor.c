@@ -241,6 +241,35 @@ static void a_free_is_ordered_after_every_use(void **state) {
     }
 }
 
+/* That the allocator found bytes for which it had to wait for another stream is chance: what the
+ * stream did elsewhere is ordered by it only if that is declared. */
+static void a_reuse_that_waited_orders_its_bytes_and_nothing_else(void **state) {
+    (void)state;
+    for (int declared = 0; declared < 2; declared++) {
+        struct watched w;
+        watch_with(&w, &(struct orr_monitor_options){.reuse_orders_hosts = declared});
+        struct orr_buffer *x = alloc(w.a, 64, "x"), *z = alloc(w.a, 64, "z");
+        launch(w.a, "x", NULL, x);
+        order(w.a, w.b);
+        launch(w.b, "z", NULL, z);
+        launch(w.b, "use", x, NULL);
+        assert_int_equal(orr_buffer_record_stream(x, w.b), ORR_OK);
+        uint64_t base = x->base;
+        orr_buffer_free(&x);
+        assert_int_equal(orr_runtime_spend(w.f.runtime, 1000000), ORR_OK);
+        struct orr_buffer *y = alloc(w.a, 64, "y");
+        assert_int_equal(y->base, base);
+        launch(w.a, "y", NULL, y);
+        CLEAN(&w);
+        launch(w.a, "z again", NULL, z);
+        if (declared)
+            CLEAN(&w);
+        else
+            EXPECT(&w, "race");
+        unwatch(&w);
+    }
+}
+
 static void reuse_on_the_same_stream_needs_no_wait(void **state) {
     (void)state;
     struct watched w;
@@ -442,6 +471,7 @@ int main(void) {
         cmocka_unit_test(staging_memory_is_not_rewritten_under_a_copy),
         cmocka_unit_test(a_sync_covers_one_device),
         cmocka_unit_test(a_free_is_ordered_after_every_use),
+        cmocka_unit_test(a_reuse_that_waited_orders_its_bytes_and_nothing_else),
         cmocka_unit_test(reuse_on_the_same_stream_needs_no_wait),
         cmocka_unit_test(members_meet_in_a_barrier_and_elsewhere_if_declared),
         cmocka_unit_test(a_pair_of_sites_is_reported_once_with_its_count),

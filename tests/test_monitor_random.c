@@ -51,7 +51,8 @@ static void check_program(struct model *model, uint64_t seed, size_t *out_findin
     struct memory_counting memory;
     memory_counting_init(&memory, 0);
     uint64_t state = seed;
-    struct orr_monitor_options options = {.joint_collectives = random_below(&state, 2)};
+    struct orr_monitor_options options = {.joint_collectives = random_below(&state, 2),
+                                          .reuse_orders_hosts = random_below(&state, 2)};
     size_t steps = 10 + random_below(&state, 150);
     struct orr_monitor *monitor;
     assert_int_equal(orr_monitor_create(&memory.table, &options, &monitor), ORR_OK);
@@ -61,6 +62,7 @@ static void check_program(struct model *model, uint64_t seed, size_t *out_findin
     observer->names = names;
     model_begin(model, observer, state);
     model->joint = options.joint_collectives;
+    model->reuse_orders_hosts = options.reuse_orders_hosts;
     for (size_t i = 0; i < steps && model_step(model); i++)
         ;
     assert_int_equal(orr_monitor_status(monitor), ORR_OK);
@@ -105,13 +107,15 @@ static void check_recorded(struct model *model, uint64_t seed, size_t *out_unsaf
     struct orr_names *names;
     uint64_t state = seed;
     size_t steps = 5 + random_below(&state, 60);
-    assert_int_equal(orr_monitor_create(&memory, NULL, &monitor), ORR_OK);
+    const struct orr_monitor_options options = {.reuse_orders_hosts = true};
+    assert_int_equal(orr_monitor_create(&memory, &options, &monitor), ORR_OK);
     assert_int_equal(orr_recorder_create(&memory, &recorder), ORR_OK);
     assert_int_equal(orr_names_create(&memory, &names), ORR_OK);
     struct orr_observer_tee tee;
     orr_observer_tee_init(&tee, orr_monitor_observer(monitor), orr_recorder_observer(recorder));
     tee.observer.names = names;
     model_begin(model, &tee.observer, state);
+    model->reuse_orders_hosts = true;
     for (size_t i = 0; i < steps && model_step(model); i++)
         ;
     struct orr_stream_program *program;
