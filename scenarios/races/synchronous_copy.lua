@@ -1,6 +1,6 @@
 -- A synchronous copy returns too early. From pageable memory to a device the call comes back when
--- its source has been read; the transfer that follows may still be under way, in the default stream,
--- which orders nothing for a stream that is not a blocking one.
+-- its source has been read; the transfer that follows may still be under way, in the default
+-- stream, which orders nothing for a stream that is not a blocking one.
 --
 -- fixed=true: the host waits for the default stream.
 --
