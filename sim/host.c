@@ -9,10 +9,6 @@ void orr__host_enter_turn(struct orr__sim *sim, uint32_t host) {
                           ORR__EVENT_HOST);
 }
 
-void orr__host_charge(struct orr__sim *sim, uint32_t host, int64_t ns) {
-    sim->hosts[host].now_ns += sim->perturb ? orr__perturb_call(sim, host, ns) : ns;
-}
-
 /* The runnable host with the smallest (clock, id), ORR_ID_NONE if none can run. */
 static uint32_t earliest(const struct orr__sim *sim) {
     if (!sim->takes_turns) {

@@ -42,9 +42,6 @@ enum orr__fate orr__perturb_fate(struct orr__sim *sim, struct orr__stream *strea
 enum orr__fate orr__perturb_group_fate(struct orr__sim *sim, const struct orr__group *group,
                                        int64_t finish_ns, struct orr_error *error);
 
-/* What a call of `ns` costs the host. */
-int64_t orr__perturb_call(struct orr__sim *sim, uint32_t host, int64_t ns);
-
 /* How much later than others a host begins. */
 int64_t orr__perturb_late(const struct orr__sim *sim, uint32_t host);
 

@@ -281,8 +281,12 @@ void orr__stream_fail(struct orr__sim *sim, struct orr__stream *stream,
 void orr__retire_pending(struct orr__sim *sim, struct orr__stream *stream);
 
 /* host.c: clocks, blocking, turns */
+/* What a call of `ns` costs a host whose calls are perturbed (sim/perturb.h). */
+int64_t orr__perturb_call(struct orr__sim *sim, uint32_t host, int64_t ns);
 /* A call of `ns` passes on the host's clock. */
-void orr__host_charge(struct orr__sim *sim, uint32_t host, int64_t ns);
+static inline void orr__host_charge(struct orr__sim *sim, uint32_t host, int64_t ns) {
+    sim->hosts[host].now_ns += sim->perturb ? orr__perturb_call(sim, host, ns) : ns;
+}
 enum orr_status orr__host_turn(struct orr__sim *sim, uint32_t host);
 /* A host's clock or state has changed. */
 void orr__host_enter_turn(struct orr__sim *sim, uint32_t host);
