@@ -29,7 +29,8 @@ static const char usage[] =
     "  --out FILE   saves the first finding's schedule, for orrery replay\n"
     "  --json       an object per program\n"
     "\n"
-    "Exit codes: 3 if a line was malformed, 1 if something was found, else 0.\n";
+    "Exit codes: 3 if a line was malformed, else 1 if something was found, else 4 if a program\n"
+    "was too large to explore, else 0.\n";
 
 struct texts {
     const char *id, *strategy, *budget, *depth, *seed, *threads, *output;

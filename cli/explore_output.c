@@ -103,9 +103,11 @@ void orr_cli_print_schedule(const struct orr_cli *cli, const struct orr_stream_p
 
 /* --- for people --- */
 
-static const char *verdict_text(const struct orr_exploration *found) {
-    return found->verdict == ORR_CHECK_UNKNOWN ? "nothing found"
-                                               : orr_check_verdict_text(found->verdict);
+/* Runs that show nothing leave it open; without runs (a program too large) it is unknown. */
+static const char *verdict_text(const struct orr_exploration *found, const char *nothing) {
+    return found->verdict == ORR_CHECK_UNKNOWN && found->runs > 0
+               ? nothing
+               : orr_check_verdict_text(found->verdict);
 }
 
 static void print_counts(const struct orr_cli *cli, const struct orr_exploration *found) {
@@ -130,7 +132,7 @@ static void print_counts(const struct orr_cli *cli, const struct orr_exploration
 void orr_cli_print_exploration(const struct orr_cli *cli, const char *name,
                                const struct orr_stream_program *program,
                                const struct orr_exploration *found) {
-    fprintf(cli->out, "%s: %s\n", name, verdict_text(found));
+    fprintf(cli->out, "%s: %s\n", name, verdict_text(found, "nothing found"));
     if (found->message[0])
         fprintf(cli->out, "    %s\n", found->message);
     if (found->runs > 0)
@@ -211,9 +213,7 @@ enum orr_status orr_cli_exploration_json(const struct orr_cli *cli, const char *
         orr__build_json_string(&line, id);
     else
         orr__build_text(&line, "null");
-    orr__build_format(&line, ", \"verdict\": \"%s\"",
-                      found->verdict == ORR_CHECK_UNKNOWN ? "nothing-found"
-                                                          : orr_check_verdict_text(found->verdict));
+    orr__build_format(&line, ", \"verdict\": \"%s\"", verdict_text(found, "nothing-found"));
     if (found->message[0]) {
         orr__build_text(&line, ", \"message\": ");
         orr__build_json_string(&line, found->message);

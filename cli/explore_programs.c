@@ -6,7 +6,7 @@
 struct exploring {
     const struct orr_cli *cli;
     const struct orr_explore_request *request;
-    bool is_found, is_invalid, has_id, is_saved;
+    bool is_found, is_invalid, is_unknown, has_id, is_saved;
     struct orr_error error;
 };
 
@@ -57,11 +57,13 @@ static enum orr_status show(struct exploring *exploring, const char *id, uint64_
     return ORR_OK;
 }
 
+/* A line that was not explored: malformed, or too large. */
 static enum orr_status show_message(struct exploring *exploring, const char *id, uint64_t number,
-                                    const char *what) {
-    struct orr_exploration found = {.verdict = ORR_CHECK_INVALID};
+                                    enum orr_check_verdict_kind verdict, const char *what) {
+    struct orr_exploration found = {.verdict = verdict};
     snprintf(found.message, sizeof found.message, "line %llu: %.200s", (unsigned long long)number,
              what);
+    exploring->is_unknown = exploring->is_unknown || verdict == ORR_CHECK_UNKNOWN;
     return show(exploring, id, number, NULL, &found);
 }
 
@@ -94,15 +96,14 @@ static enum orr_status explore_line(void *context, uint64_t number,
         return ORR_OK;
     exploring->has_id = true;
     if (!line->program)
-        return show_message(exploring, line->id, number, what);
+        return show_message(exploring, line->id, number, ORR_CHECK_INVALID, what);
     if (line->program->oracle == ORR_ORACLE_CAPTURE)
         return show_capture(exploring, number, line);
     struct orr_exploration *found;
     struct orr_error error = {0};
     enum orr_status status = orr_explore(line->program, &request->options, &found, &error);
     if (status == ORR_UNSUPPORTED)
-        return orr_error_set(&exploring->error, status, "%s: line %llu: %s", request->path,
-                             (unsigned long long)number, error.text);
+        return show_message(exploring, line->id, number, ORR_CHECK_UNKNOWN, error.text);
     if (status != ORR_OK)
         return status;
     status = show(exploring, line->id, number, line->program, found);
@@ -130,5 +131,8 @@ enum orr_exit orr_cli_explore_programs(const struct orr_cli *cli,
     }
     if (request->output && !exploring.is_saved)
         fprintf(cli->err, "orrery: nothing was found; %s was not written\n", request->output);
-    return exploring.is_invalid ? ORR_EXIT_INPUT : exploring.is_found ? ORR_EXIT_NO : ORR_EXIT_OK;
+    return exploring.is_invalid   ? ORR_EXIT_INPUT
+           : exploring.is_found   ? ORR_EXIT_NO
+           : exploring.is_unknown ? ORR_EXIT_FAILED
+                                  : ORR_EXIT_OK;
 }

@@ -164,9 +164,8 @@ static enum orr_status run_again(struct replay *replay, struct orr_replay_result
     enum orr_status status =
         orr_schedule_replay(replay->file.program, schedule, result, &replay->error);
     if (status == ORR_OK &&
-        (is_hang ? result->kind != replay->file.kind
-                 : result->outcome != schedule->outcome || result->expected != schedule->expected ||
-                       result->poisoned != schedule->poisoned))
+        (result->outcome != schedule->outcome || result->expected != schedule->expected ||
+         result->poisoned != schedule->poisoned || (is_hang && result->kind != replay->file.kind)))
         status = orr_error_set(&replay->error, ORR_INVALID,
                                "schedule no longer fits: its steps come to something else than "
                                "when it was saved");

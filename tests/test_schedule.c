@@ -183,10 +183,10 @@ static void the_fingerprint_covers_what_can_matter(void **state) {
                 fail_msg("'%s' and '%s' have one fingerprint", texts[k], texts[i]);
     }
     /* The order of declarations does not matter. */
-    struct orr_stream_program *a =
-        stream_program_of(&memory, "stream s0 nb; stream s1 bl; buffer B pinned; k s0 w:A; k s1 r:A");
-    struct orr_stream_program *b =
-        stream_program_of(&memory, "buffer B pinned; stream s1 bl; stream s0 nb; k s0 w:A; k s1 r:A");
+    struct orr_stream_program *a = stream_program_of(
+        &memory, "stream s0 nb; stream s1 bl; buffer B pinned; k s0 w:A; k s1 r:A");
+    struct orr_stream_program *b = stream_program_of(
+        &memory, "buffer B pinned; stream s1 bl; stream s0 nb; k s0 w:A; k s1 r:A");
     assert_true(orr_stream_program_fingerprint(a) == orr_stream_program_fingerprint(b));
     orr_stream_program_destroy(&a);
     orr_stream_program_destroy(&b);
@@ -335,6 +335,48 @@ static void explore_says_what_is_wrong_with_its_input(void **state) {
     assert_string_equal(err, "");
 }
 
+static void a_hang_is_saved_and_replayed(void **state) {
+    (void)state;
+    write_file(
+        "h.jsonl",
+        "{\"id\": \"locks\", \"program\": {\"oracle\": \"hang\", \"streams\": {}, \"ops\": "
+        "[{\"op\": \"lock\", \"lock\": \"a\"}, {\"op\": \"lock\", \"lock\": \"b\"}, {\"op\": "
+        "\"lock\", \"lock\": \"b\", \"host\": \"x\"}, {\"op\": \"lock\", \"lock\": \"a\", "
+        "\"host\": \"x\"}]}}\n");
+    assert_int_equal(RUN("explore", "h.jsonl", "--out", "h.schedule"), ORR_EXIT_NO);
+    expect_text(out, "locks: hang");
+    assert_int_equal(RUN("replay", "h.schedule"), ORR_EXIT_NO);
+    expect_text(out, "locks: hang, again");
+    char *text = strdup(read_file("h.schedule"));
+    write_file("h2.schedule", edited(text, "\"outcome\": \"", "\"outcome\": \"0000\", \"o\": \""));
+    assert_int_equal(RUN("replay", "h2.schedule"), ORR_EXIT_INPUT);
+    write_file("h2.schedule",
+               edited(text, "\"outcome\"", "\"outcome\": \"0000000000000000\", \"o\""));
+    assert_int_equal(RUN("replay", "h2.schedule"), ORR_EXIT_INPUT);
+    expect_text(err, "its steps come to something else than when it was saved");
+    free(text);
+}
+
+static void what_is_too_large_is_unknown_and_the_rest_goes_on(void **state) {
+    (void)state;
+    FILE *file = fopen("large.jsonl", "wb");
+    fprintf(file, "{\"id\": \"large\", \"program\": {\"streams\": {\"s0\": {\"dev\": 0, \"kind\": "
+                  "\"nb\"}}, \"ops\": [");
+    for (int i = 0; i < 5000; i++)
+        fprintf(file, "%s{\"op\": \"kernel\", \"stream\": \"s0\"}", i > 0 ? ", " : "");
+    fprintf(file, "]}}\n");
+    fclose(file);
+    assert_int_equal(RUN("explore", "large.jsonl"), ORR_EXIT_FAILED);
+    expect_text(out, "large: unknown");
+    expect_text(out, "too large to explore: more than 4096");
+    file = fopen("large.jsonl", "ab");
+    fputs(racy, file);
+    fclose(file);
+    assert_int_equal(RUN("explore", "large.jsonl", "--json"), ORR_EXIT_NO);
+    expect_text(out, "\"verdict\": \"unknown\"");
+    expect_text(out, "\"verdict\": \"race\"");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedules_are_read_back_and_replayed),
@@ -343,6 +385,8 @@ int main(void) {
         cmocka_unit_test(edits_that_change_nothing_are_passed_over),
         cmocka_unit_test(other_edits_make_the_schedule_not_fit),
         cmocka_unit_test(what_is_no_schedule_is_refused),
+        cmocka_unit_test(a_hang_is_saved_and_replayed),
+        cmocka_unit_test(what_is_too_large_is_unknown_and_the_rest_goes_on),
         cmocka_unit_test(explore_says_what_is_wrong_with_its_input),
     };
     return cmocka_run_group_tests_name("schedule", tests, enter_folder, NULL);

@@ -65,8 +65,9 @@ struct orr_schedule {
     uint32_t kept_count;
     struct orr_schedule_step *steps; /* owned */
     uint32_t step_count;
-    uint64_t expected, outcome; /* hb: what the program's own order gives, and this one */
-    uint32_t poisoned;          /* hb: actions that used memory that was not there */
+    /* hb: what the program's own order gives, and this one. hang: outcome says who is blocked. */
+    uint64_t expected, outcome;
+    uint32_t poisoned; /* hb: actions that used memory that was not there */
 };
 
 struct orr_explore_finding {

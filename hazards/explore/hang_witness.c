@@ -91,6 +91,7 @@ static enum orr_status store_run(const struct orr__interleavings *search,
     for (uint32_t i = 0; i < ops; i++)
         schedule->kept[i] = part ? part->ops[i] : i;
     schedule->step_count = search->step_count;
+    schedule->outcome = orr__queue_hash_blocked(search->plan, search->state, schedule->kept);
     for (uint32_t i = 0; i < search->step_count; i++) {
         schedule->steps[i] = search->steps[i];
         schedule->steps[i].op = schedule->kept[search->steps[i].op];

@@ -203,11 +203,11 @@ enum orr_status orr__order_message(const struct orr__order_plan *plan,
     orr_stream_op_short(plan->program, found->op_a, a, sizeof a);
     orr_stream_op_short(plan->program, found->op_b, b, sizeof b);
     const char *buffer = orr_stream_program_text(plan->program, ORR_NAME_BUFFER, found->buffer);
-    const char *why =
-        found->action_a == ORR_NONE ? "uses memory after its end, in every schedule"
-        : finding->shows_wrong    ? "nothing orders them; turned round: wrong numbers"
-        : finding->schedule.steps ? "nothing orders them; no schedule tried gave other numbers"
-                                  : "nothing orders them";
+    const char *why = found->action_a == ORR_NONE ? "uses memory after its end, in every schedule"
+                      : finding->shows_wrong ? "nothing orders them; turned round: wrong numbers"
+                      : finding->schedule.steps
+                          ? "nothing orders them; no schedule tried gave other numbers"
+                          : "nothing orders them";
     int length =
         snprintf(text, sizeof text, "%s on %s: op %u '%s' and op %u '%s': %s",
                  orr_check_verdict_text(found->kind), buffer, found->op_a, a, found->op_b, b, why);

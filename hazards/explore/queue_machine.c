@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hazards/explore/order_run.h"
+
 void orr__queue_reset(const struct orr__queue_plan *plan, uint32_t *state) {
     memset(state, 0, plan->at.words * sizeof *state);
 }
@@ -298,6 +300,19 @@ bool orr__queue_next(const struct orr__queue_plan *plan, const uint32_t *state, 
     else if (entry->kind == ORR_ENTRY_WORK && progress < plan->program->ops[entry->op].step_count)
         out_step->what = ORR_STEP_BODY;
     return true;
+}
+
+uint64_t orr__queue_hash_blocked(const struct orr__queue_plan *plan, const uint32_t *state,
+                                 const uint32_t *op_of) {
+    uint64_t sum = 0;
+    for (uint32_t actor = 0; actor < plan->actor_count; actor++) {
+        struct orr_schedule_step step;
+        if (!orr__queue_next(plan, state, actor, &step))
+            continue;
+        uint64_t op = op_of ? op_of[step.op] : step.op;
+        sum += orr__mix(16 * op + 2 * (uint64_t)step.what + is_host(plan, actor) + 1);
+    }
+    return sum;
 }
 
 /* --- what commutes --- */

@@ -31,6 +31,11 @@ bool orr__queue_is_done(const struct orr__queue_plan *plan, const uint32_t *stat
 bool orr__queue_mismatch(const struct orr__queue_plan *plan, const uint32_t *state, uint32_t *out_a,
                          uint32_t *out_b);
 
+/* Who is blocked in what, as a number: the same on every machine and however names are numbered.
+ * `op_of`: the operation that stands for each of the program's; NULL: itself. */
+uint64_t orr__queue_hash_blocked(const struct orr__queue_plan *plan, const uint32_t *state,
+                                 const uint32_t *op_of);
+
 /* What the actor's next step is; false if it has none. */
 bool orr__queue_next(const struct orr__queue_plan *plan, const uint32_t *state, uint32_t actor,
                      struct orr_schedule_step *out_step);

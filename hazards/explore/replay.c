@@ -139,8 +139,10 @@ static enum orr_status replay_hang(const struct orr__part *part,
         orr__queue_reset(plan, state);
         status = make_steps(part, schedule, plan, state, error);
     }
-    if (status == ORR_OK)
+    if (status == ORR_OK) {
         result->kind = judge_state(plan, state);
+        result->outcome = orr__queue_hash_blocked(plan, state, part->ops);
+    }
     orr_memory_free(plan->memory, state);
     orr__queue_plan_destroy(&plan);
     return status;
