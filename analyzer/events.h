@@ -45,7 +45,12 @@
 #define ORR_EVENTS_NONE     UINT32_MAX
 #define ORR_EVENTS_TIME_MAX (INT64_C(1) << 61)
 
-enum orr_op_kind { ORR_OP_KERNEL, ORR_OP_COLLECTIVE, ORR_OP_COPY, ORR_OP_FILL };
+enum orr_op_kind {
+    ORR_DEVICE_OP_KERNEL,
+    ORR_DEVICE_OP_COLLECTIVE,
+    ORR_DEVICE_OP_COPY,
+    ORR_DEVICE_OP_FILL
+};
 
 /* C, M, P of the definitions: which union the op's time belongs to. A communication kernel of an
  * imported trace is a KERNEL with activity COMM. */

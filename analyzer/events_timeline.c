@@ -359,10 +359,10 @@ static uint64_t broadcast_of(struct builder *b, const struct orr_timeline_comman
 }
 
 static enum orr_op_kind op_kind(enum orr_command_kind kind) {
-    return kind == ORR_COMMAND_KERNEL       ? ORR_OP_KERNEL
-           : kind == ORR_COMMAND_COLLECTIVE ? ORR_OP_COLLECTIVE
-           : kind == ORR_COMMAND_COPY       ? ORR_OP_COPY
-                                            : ORR_OP_FILL;
+    return kind == ORR_COMMAND_KERNEL       ? ORR_DEVICE_OP_KERNEL
+           : kind == ORR_COMMAND_COLLECTIVE ? ORR_DEVICE_OP_COLLECTIVE
+           : kind == ORR_COMMAND_COPY       ? ORR_DEVICE_OP_COPY
+                                            : ORR_DEVICE_OP_FILL;
 }
 
 static enum orr_activity op_activity(enum orr_command_kind kind) {

@@ -11,11 +11,11 @@ static void count_ops(const struct orr_events *events, struct orr_exact *exact) 
         const struct orr_events_op *op = &events->ops[i];
         exact->zero_len_ops += op->start_ns == op->end_ns;
         switch (op->kind) {
-        case ORR_OP_COPY:
+        case ORR_DEVICE_OP_COPY:
             exact->memcpys++;
             exact->memcpy_bytes += op->bytes_written;
             break;
-        case ORR_OP_FILL: exact->memsets++; break;
+        case ORR_DEVICE_OP_FILL: exact->memsets++; break;
         default: exact->kernels++; break;
         }
         if (orr_events_linked(op)) {
@@ -130,7 +130,7 @@ static enum orr_status sum_kernels(const struct orr_events *events, const struct
     uint32_t row = 0;
     for (size_t i = 0; i < events->op_count && status == ORR_OK; i++) {
         const struct orr_events_op *op = &events->ops[i];
-        if (op->kind == ORR_OP_COPY || op->kind == ORR_OP_FILL) {
+        if (op->kind == ORR_DEVICE_OP_COPY || op->kind == ORR_DEVICE_OP_FILL) {
             continue;
         }
         status = find_row(&names, memory, op->name, &row);

@@ -139,8 +139,8 @@ static bool is_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* A bound of digits, up to `end`; false: it is none. One beyond 2^64 - 2 is 0, and *out_big is where
- * its text begins, NUL-terminated and without leading zeros. */
+/* A bound of digits, up to `end`; false: it is none. One beyond 2^64 - 2 is 0, and *out_big is
+ * where its text begins, NUL-terminated and without leading zeros. */
 static bool take_bound(char **at, char end, uint64_t *out_value, char **out_big) {
     char *from = *at;
     uint64_t value = 0;
@@ -382,7 +382,7 @@ static bool intern_fields(struct orr_stream_program_reader *reader, struct orr_s
     return true;
 }
 
-/* Bounds beyond 64 bits of `count` accesses, the first of which is number `first` of the program. */
+/* Bounds beyond 64 bits of `count` accesses, which are number `first` and so on of the program. */
 static bool add_bounds(struct orr_stream_program_reader *reader, bool is_write, uint32_t first,
                        uint32_t count) {
     struct orr__gathered_op *op = &reader->op;

@@ -114,9 +114,9 @@ struct orr_events_op *model_op(struct model *model, uint32_t stream, uint32_t ca
                                .operator_index = operator_named(model, name),
                                .collective = ORR_EVENTS_NONE,
                                .name = name,
-                               .kind = (uint8_t)(copy   ? ORR_OP_COPY
-                                                 : fill ? ORR_OP_FILL
-                                                        : ORR_OP_KERNEL),
+                               .kind = (uint8_t)(copy   ? ORR_DEVICE_OP_COPY
+                                                 : fill ? ORR_DEVICE_OP_FILL
+                                                        : ORR_DEVICE_OP_KERNEL),
                                .activity = (uint8_t)(copy || fill ? ORR_ACTIVITY_COPY
                                                      : comm       ? ORR_ACTIVITY_COMM
                                                                   : ORR_ACTIVITY_COMPUTE)};
