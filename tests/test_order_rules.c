@@ -53,6 +53,10 @@ static const struct known rules[] = {
     {"7 event query", "k s w:A; rec e s; qok e; hr A", SAFE},
     {"8 device sync", "stream s nb 1; k s w:A; dsync 1; hr A", SAFE},
     {"8 of another device", "stream s nb 1; stream t nb 0; k s w:A; dsync 0; hr A", RACE, 0, 2},
+    {"8 after an event of another device",
+     "stream s nb 1; stream u nb 1; stream v nb 0; k s w:B; rec e s; esync e; wait u e; x: k v w:A;"
+     "dsync 0; k u r:A",
+     SAFE},
     {"9 record, then work", "k s w:B; rec e s; k s w:A; wait t e; k t r:A", RACE, 2, 4},
     {"9 what came before", "k s w:A; rec e s; k s w:B; wait t e; k t r:A", SAFE},
     {"9 in legacy", "stream L legacy; stream b bl; k b w:A; rec e L; wait n e; k n r:A", SAFE},
@@ -153,6 +157,7 @@ static const struct known rules[] = {
 static const struct known ranges[] = {
     {"disjoint", "k s w:A[0:4]; k t w:A[4:8]", SAFE},
     {"by one", "k s w:A[0:5]; k t w:A[4:8]", RACE, 0, 1},
+    {"next to an old part", "k s w:A[4:8]; k t w:A[0:4]; k t r:A[4:8]", RACE, 0, 2},
     {"inside", "k s w:A[0:100]; k t r:A[40:41]", RACE, 0, 1},
     {"whole and part", "k s w:A[7:8]; k t r:A", RACE, 0, 1},
     {"part and whole", "k s w:A; k t r:A[7:8]", RACE, 0, 1},
