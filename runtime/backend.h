@@ -169,6 +169,7 @@ struct orr_backend_config {
     enum orr_runner runner;
     uint64_t seed;
     struct orr_retire retire;
+    const struct orr_names *names; /* of the ids in records, for messages; NULL: none */
 };
 
 struct orr_backend;

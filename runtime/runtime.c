@@ -224,7 +224,8 @@ static enum orr_status open_backend(struct orr_runtime *runtime,
         .timing_only = config->timing_only,
         .runner = config->runner,
         .seed = config->seed,
-        .retire = {.retired = orr__runtime_retired, .context = runtime}};
+        .retire = {.retired = orr__runtime_retired, .context = runtime},
+        .names = runtime->names};
     enum orr_status status = config->open(&backend, &runtime->backend, error);
     if (status != ORR_OK)
         return status;

@@ -1,6 +1,7 @@
 /* Hosts: clocks, turns and blocking. */
 #include <assert.h>
 
+#include "sim/hang.h"
 #include "sim/perturb.h"
 
 void orr__host_enter_turn(struct orr__sim *sim, uint32_t host) {
@@ -172,48 +173,6 @@ enum orr_status orr__sim_query(struct orr_backend *backend, uint32_t host, struc
     return orr__point_retired(sim, point) ? ORR_OK : ORR_NOT_READY;
 }
 
-static const char *what_for(struct orr__sim *sim, const struct orr__stream *stream) {
-    if (stream->lost) {
-        return "its head never ends";
-    }
-    if (stream->count == 0) {
-        return "nothing is enqueued there";
-    }
-    if (stream->waiting_on != ORR_ID_NONE) {
-        return "its head waits for another stream";
-    }
-    (void)sim;
-    return "its collective waits for members that never come";
-}
-
-/* The fault that may be the reason, as the end of a message. */
-static const char *fault_of(const struct orr__sim *sim, const char **out_text) {
-    *out_text = sim->perturb ? sim->perturb->fault : "";
-    return **out_text ? ": " : "";
-}
-
-/* A wait that can't end: nothing is left that could happen. */
-static enum orr_status hang(struct orr__sim *sim, const struct orr_point *points, uint32_t count,
-                            struct orr_error *error) {
-    if (sim->out_of_memory) {
-        return orr_error_set(error, ORR_NO_MEMORY, "sim: out of host memory while simulating");
-    }
-    const char *fault, *colon = fault_of(sim, &fault);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct orr__stream *stream = sim->streams[points[i].stream];
-        if (stream->retired < points[i].seq) {
-            return orr_error_set(
-                error, ORR_DEVICE_FAILED,
-                "hang: the host waits for command %llu of stream %u (device %u), of "
-                "which %llu have retired, and %s%s%s",
-                (unsigned long long)points[i].seq, stream->id, stream->device,
-                (unsigned long long)stream->retired, what_for(sim, stream), colon, fault);
-        }
-    }
-    return orr_error_set(error, ORR_DEVICE_FAILED, "hang: nothing is left that could happen%s%s",
-                         colon, fault);
-}
-
 /* Several hosts: this one blocks, another one is to run. */
 static enum orr_status block(struct orr__sim *sim, struct orr__host *host,
                              const struct orr_point *points, uint32_t count,
@@ -268,7 +227,7 @@ enum orr_status orr__sim_wait(struct orr_backend *backend, uint32_t id,
     while (!is_over_by_now(sim, points, count, mode, &done)) {
         const struct orr__event *next = orr__agenda_top(&sim->agenda);
         if (!next && deadline_ns == ORR_TIME_MAX) {
-            return hang(sim, points, count, error);
+            return orr__sim_hang(sim, points, count, error);
         }
         if (!next || next->time_ns > deadline_ns) {
             host->now_ns = deadline_ns;
@@ -401,7 +360,7 @@ static struct orr__host *next_deadline(struct orr__sim *sim) {
 static enum orr_status hang_of_hosts(struct orr__sim *sim, struct orr_error *error) {
     for (size_t i = 0; i < sim->host_count; i++) {
         if (sim->hosts[i].state == ORR__HOST_BLOCKED) {
-            (void)hang(sim, sim->hosts[i].points, sim->hosts[i].point_count, error);
+            (void)orr__sim_hang(sim, sim->hosts[i].points, sim->hosts[i].point_count, error);
             orr_error_prefix(error, "host %zu", i);
             return ORR_DEVICE_FAILED;
         }

@@ -230,6 +230,7 @@ enum orr_status orr_sim_open(const struct orr_backend_config *config,
     sim->timing_only = config->timing_only;
     sim->runner = config->runner;
     sim->seed = config->seed;
+    sim->names = config->names;
     sim->device_count = config->device_count;
     if (open_devices(sim, config) != ORR_OK) {
         free_everything(sim);

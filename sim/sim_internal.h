@@ -190,6 +190,7 @@ struct orr__sim {
     struct orr_backend base; /* first */
     const struct orr_memory *memory;
     struct orr_retire retire;
+    const struct orr_names *names; /* for messages; NULL: none */
     bool timing_only;
     enum orr_runner runner;
     int64_t now_ns; /* of the agenda: no event before it is left */

@@ -713,6 +713,18 @@ refuse("a rank that leaves out its last call is told to have ended",
        RANKS % "one:barrier()\nif rank ~= 1 then\none:barrier() end",
        "rank 0 at case.lua:14 in barrier of 'a', for rank 1 (call number 2)", "rank 1 has ended",
        code=4, arguments=("--devices", "sim:h100*3"))
+CHAIN = """local s, c = orrery.device(0):stream("compute"), orrery.device(1):stream("compute")
+s:kernel{ name = "slow", flops = 1e9 }
+local event = s:record()
+c:wait(event)
+orrery.device(1):sync()
+"""
+for device, words in ((0, "'wait e1' at case.lua:4; that waits for stream 0 of device 0, which is at "
+                          "'slow' at case.lua:2, which never ends: device 0 was lost"),
+                      (1, "is at 'wait e1' at case.lua:4, which never ends: device 1 was lost")):
+    refuse(f"a host that waits for lost device {device} is told for what, stream by stream", CHAIN,
+           "hang: the host waits for command", words, code=4,
+           arguments=("--devices", "sim:h100*2", "--perturb", f"lose_device=device:{device}"))
 refuse("a library stops a run with a finding",
        'orrery.stop{ kind = "no-luck", message = "it rains at " .. orrery.site() }',
        "case.lua:1: it rains at case.lua:1", code=4)
