@@ -178,6 +178,8 @@ static enum orr_status execute(struct orr_explorer *explorer, struct orr_executi
         orr_error_set(&explorer->error, status, "%s", orr_runtime_error(explorer->runtime)->text);
     execution->outcome = orr_untimed_end(explorer->explore);
     if (execution->outcome == ORR_UNTIMED_TOO_LONG)
+        orr_error_clear(&explorer->error);
+    if (execution->outcome == ORR_UNTIMED_TOO_LONG)
         return orr_error_set(&explorer->error, ORR_UNSUPPORTED,
                              "an execution has more than %d steps, or more than %d streams and "
                              "hosts: too many to be explored",

@@ -298,6 +298,7 @@ void orr__x_note(struct orr_untimed *x, uint32_t process) {
     x->events[number] =
         (struct orr__x_event){.signature = signature_of(move.accesses, move.access_count),
                               .clock = clock,
+                              .before = base,
                               .ordinal = ordinal,
                               .marked_by = ORR_ID_NONE,
                               .asks_all = move.asks_all,
@@ -314,6 +315,15 @@ void orr__x_note(struct orr_untimed *x, uint32_t process) {
     if (x->processes[process].is_host) {
         x->hosts[x->processes[process].index].clock = clock;
     }
+}
+
+void orr__x_take_back(struct orr_untimed *x) {
+    const struct orr_untimed_step *step = &x->steps[--x->step_count];
+    struct orr__x_process *process = &x->processes[step->process];
+    assert(process->is_host);
+    process->steps--;
+    x->access_count = step->first_access;
+    x->hosts[process->index].clock = x->events[x->step_count].before;
 }
 
 /* --- what others see --- */

@@ -492,9 +492,18 @@ void orr__x_host_done(struct orr_backend *backend, uint32_t id) {
 
 void orr__x_host_park(struct orr_backend *backend, uint32_t id) {
     struct orr_untimed *x = orr__x_of(backend);
-    assert(x->hosts[id].state == ORR__X_RUNS);
-    x->hosts[id].state = ORR__X_PARKED;
+    struct orr__x_host *host = &x->hosts[id];
+    assert(host->state == ORR__X_RUNS);
+    host->state = ORR__X_PARKED;
     x->running--;
+    const struct orr_untimed_step *last = x->step_count ? &x->steps[x->step_count - 1] : NULL;
+    if (x->over || !last || last->kind != ORR_UNTIMED_HOST_CALL || last->process != host->process) {
+        return;
+    }
+    orr__x_take_back(x);
+    if (!orr__x_choice_was_vain(x)) {
+        end(x, ORR_UNTIMED_ABANDONED);
+    }
 }
 
 void orr__x_host_unpark(struct orr_backend *backend, uint32_t id, uint32_t by) {

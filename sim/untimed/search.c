@@ -133,6 +133,18 @@ static void try_other_order(struct orr_untimed *x, uint32_t early, uint32_t late
     node->backtrack |= candidates & own ? own : candidates & (~candidates + 1);
 }
 
+bool orr__x_choice_was_vain(struct orr_untimed *x) {
+    struct orr__x_search *search = &x->search;
+    if (search->options.strategy != ORR_UNTIMED_DPOR) {
+        return true;
+    }
+    if (x->step_count < search->replay) {
+        return false; /* the last choice of the ones that are repeated: tried, and nothing */
+    }
+    search->node_count = x->step_count;
+    return true;
+}
+
 static bool backtrack(struct orr__x_search *search) {
     while (search->node_count > search->options.plan_length) {
         struct orr__x_node *node = &search->nodes[search->node_count - 1];

@@ -131,10 +131,10 @@ struct orr__x_process {
 
 /* A step, besides what others see of it. */
 struct orr__x_event {
-    uint64_t signature; /* a bit for each memory that it touches */
-    uint32_t clock;
-    uint16_t ordinal;   /* of its process, from 1 */
-    uint32_t marked_by; /* a later step that depends on it for another reason than ranges */
+    uint64_t signature;     /* a bit for each memory that it touches */
+    uint32_t clock, before; /* `before`: of its process, without it */
+    uint16_t ordinal;       /* of its process, from 1 */
+    uint32_t marked_by;     /* a later step that depends on it for another reason than ranges */
     bool asks_all, is_command;
     uint64_t answer; /* which points asked about had retired */
 };
@@ -327,6 +327,8 @@ bool orr__x_dependent(const struct orr_untimed *x, const struct orr__x_move *a,
                       const struct orr__x_move *b);
 /* Notes that `process` makes the next step. */
 void orr__x_note(struct orr_untimed *x, uint32_t process);
+/* The last step was none: its host found that it has to wait. What it raced with stays noted. */
+void orr__x_take_back(struct orr_untimed *x);
 /* Questions whose answer is yes by now are not open any more. */
 void orr__x_answer(struct orr_untimed *x);
 enum orr_status orr__x_reserve(struct orr_untimed *x, void *items, size_t *capacity, size_t needed,
@@ -335,6 +337,8 @@ enum orr_status orr__x_reserve(struct orr_untimed *x, void *items, size_t *capac
 /* search.c */
 /* The process of the next step; ORR_ID_NONE: the execution is to be abandoned. */
 uint32_t orr__x_choose(struct orr_untimed *x, uint64_t enabled);
+/* The step that was chosen last was none. False: nothing else is to be tried in its place. */
+bool orr__x_choice_was_vain(struct orr_untimed *x);
 /* Steps `early` and `late` (the last one) could have come the other way round. */
 void orr__x_raced(struct orr_untimed *x, uint32_t early, uint32_t late);
 void orr__x_process_appears(struct orr_untimed *x, uint32_t process);
