@@ -177,6 +177,16 @@ static enum orr_status execute(struct orr_explorer *explorer, struct orr_executi
     if (status == ORR_OK && (status = orr_runtime_finish(explorer->runtime)) != ORR_OK)
         orr_error_set(&explorer->error, status, "%s", orr_runtime_error(explorer->runtime)->text);
     execution->outcome = orr_untimed_end(explorer->explore);
+    if (status == ORR_NO_MEMORY)
+        return status;
+    if (execution->outcome == ORR_UNTIMED_DIVERGED)
+        return orr_error_set(&explorer->error, ORR_UNSUPPORTED,
+                             "an execution did not begin as it had begun before");
+    if (orr_untimed_lost_memory(explorer->explore)) {
+        orr_error_clear(&explorer->error);
+        return orr_error_set(&explorer->error, ORR_NO_MEMORY,
+                             "out of host memory for an exploration");
+    }
     if (execution->outcome == ORR_UNTIMED_TOO_LONG)
         orr_error_clear(&explorer->error);
     if (execution->outcome == ORR_UNTIMED_TOO_LONG)
@@ -332,6 +342,7 @@ static void note_execution(struct orr_search *search, const struct orr_execution
         found_here(search, ORR_FOUND_HANG, hang_key(search->explorer), 0);
         break;
     case ORR_UNTIMED_ABANDONED:
+    case ORR_UNTIMED_DIVERGED:
     case ORR_UNTIMED_TOO_LONG:
     default: search->abandoned++; break;
     }

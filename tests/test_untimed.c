@@ -97,6 +97,7 @@ static void search(struct bench *b, const struct orr_untimed_options *options, p
             counted->hangs++;
             (void)add_order(counted, orr_untimed_order(b->explore));
             break;
+        case ORR_UNTIMED_DIVERGED:
         case ORR_UNTIMED_TOO_LONG:
         default: counted->others++; break;
         }

@@ -245,6 +245,10 @@ struct orr_untimed *orr_untimed_of(struct orr_backend *backend) {
 
 /* --- what happened --- */
 
+bool orr_untimed_lost_memory(const struct orr_untimed *x) {
+    return x->out_of_memory;
+}
+
 enum orr_untimed_outcome orr_untimed_end(struct orr_untimed *x) {
     if (!x->over) {
         orr__x_drain(x);

@@ -118,7 +118,7 @@ static void schedule(struct orr_untimed *x) {
         }
         uint32_t process = orr__x_choose(x, enabled);
         if (process == ORR_ID_NONE) {
-            end(x, ORR_UNTIMED_ABANDONED);
+            end(x, x->over ? x->outcome : ORR_UNTIMED_ABANDONED);
             return;
         }
         orr__x_note(x, process);
@@ -518,10 +518,12 @@ void orr__x_drain(struct orr_untimed *x) {
     while (!x->over && x->enabled && x->step_count < ORR__X_STEPS) {
         uint32_t process = orr__x_choose(x, x->enabled);
         if (process == ORR_ID_NONE) {
-            end(x, ORR_UNTIMED_ABANDONED);
+            end(x, x->over ? x->outcome : ORR_UNTIMED_ABANDONED);
             return;
         }
         orr__x_note(x, process);
-        orr__x_execute(x, process);
+        if (!x->over) {
+            orr__x_execute(x, process);
+        }
     }
 }

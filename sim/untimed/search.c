@@ -90,7 +90,11 @@ static uint32_t choose_systematically(struct orr_untimed *x, uint64_t enabled) {
         return ORR_ID_NONE;
     }
     struct orr__x_node *node = &search->nodes[depth];
-    assert(enabled & ORR__X_BIT(node->process)); /* the program does the same again */
+    if (!(enabled & ORR__X_BIT(node->process))) {
+        x->over = true;
+        x->outcome = ORR_UNTIMED_DIVERGED;
+        return ORR_ID_NONE;
+    }
     if (depth + 1 >= search->replay && depth >= search->options.plan_length) {
         node->next_sleep = node->sleep ? independent_of(x, node->process, node->sleep) : 0;
     }

@@ -95,11 +95,14 @@ enum orr_untimed_outcome {
     ORR_UNTIMED_COMPLETE,  /* to its end */
     ORR_UNTIMED_ABANDONED, /* only steps left that lead where others have been */
     ORR_UNTIMED_HANG,      /* no step was possible, and a host was waiting */
+    ORR_UNTIMED_DIVERGED,  /* the program did not do again what it had done: out of memory */
     ORR_UNTIMED_TOO_LONG   /* more steps or processes than there may be */
 };
 
 /* Ends the execution: what was left to do, but nobody waits for, happens. */
 enum orr_untimed_outcome orr_untimed_end(struct orr_untimed *explore);
+/* Whether host memory was missing where no call could say so: what has happened means nothing. */
+bool orr_untimed_lost_memory(const struct orr_untimed *explore);
 
 enum orr_untimed_kind {
     ORR_UNTIMED_COMMAND,
