@@ -61,7 +61,8 @@ struct orr_monitor_options {
      * orders nothing between ranks; a barrier always does, since that is all it is for. */
     bool joint_collectives;
     /* An allocation that gets bytes which other streams had to be done with puts its host behind
-     * their work, as `alloc` with `reuse` does in stream programs. Off, it only puts what happens
+     * their work, and behind the hosts that gave the bytes up, as `alloc` with `reuse` does in
+     * stream programs. Off, it only puts what happens
      * to these bytes behind it: whether the allocator found them or others is chance, so that no
      * other order may come of it. */
     bool reuse_orders_hosts;

@@ -92,9 +92,13 @@ static const struct orr__version *version_at(const struct orr__actor *stream, in
         else
             high = middle;
     }
-    if (low == 0 && high == 0 && count <= stream->blurred)
-        return &stream->versions[0]; /* dropped, since all hosts knew: not whoever asks */
     return low > 0 ? &stream->versions[low - 1] : NULL;
+}
+
+/* Was what the point stood for dropped, because all hosts knew? */
+static bool is_dropped(const struct orr__actor *stream, int32_t count) {
+    return stream->version_count > 0 && stream->versions[0].first > count &&
+           count <= stream->blurred;
 }
 
 void orr__actor_join_point(struct orr_monitor *monitor, struct orr__actor *actor,
@@ -110,7 +114,9 @@ void orr__actor_join_point(struct orr_monitor *monitor, struct orr__actor *actor
     uint32_t owner = orr__actor_index(monitor, stream);
     if (stream == actor || orr__shared_clock_get(&actor->clock, owner) >= count)
         return; /* it knows, and with it all that the stream knew then */
-    const struct orr__version *version = version_at(stream, count);
+    /* Of what all hosts knew only somebody asks whom no host has told anything. */
+    const struct orr__version *version =
+        is_dropped(stream, count) ? &stream->versions[0] : version_at(stream, count);
     const struct orr__shared_clock none = {0};
     monitor->figures.blurred_waits += count <= stream->blurred;
     orr__actor_join(monitor, actor, version ? &version->clock : &none, owner, count);

@@ -62,8 +62,16 @@ static bool add_freed(struct orr_monitor *monitor, struct orr__seen_memory *memo
     return true;
 }
 
-/* Whoever gets bytes comes after those who gave them up, as through the allocator's lock. What has
- * a new owner is forgotten, so that the ranges are disjoint. */
+/* What a clock knows comes before all that happens to the bytes from now on. */
+static void forget(struct orr_monitor *monitor, struct orr__seen_memory *memory, uint64_t lo,
+                   uint64_t hi, const struct orr__shared_clock *known) {
+    if (!orr__range_history_forget(&memory->history, &monitor->touches, lo, hi, known))
+        orr__monitor_lacks(monitor);
+}
+
+/* Whoever gets bytes comes after those who gave them up, as through the allocator's lock; `host`
+ * NULL: with what happens to the bytes only. What has a new owner is forgotten, so that the ranges
+ * are disjoint. */
 static void join_freed(struct orr_monitor *monitor, struct orr__actor *host,
                        struct orr__seen_memory *memory, uint64_t lo, uint64_t hi) {
     for (size_t i = 0; i < memory->freed_count;) {
@@ -72,7 +80,11 @@ static void join_freed(struct orr_monitor *monitor, struct orr__actor *host,
             i++;
             continue;
         }
-        orr__actor_join(monitor, host, &freed.clock, orr__actor_index(monitor, host), host->count);
+        if (host)
+            orr__actor_join(monitor, host, &freed.clock, orr__actor_index(monitor, host),
+                            host->count);
+        else
+            forget(monitor, memory, lo, hi, &freed.clock);
         memory->freed[i] = memory->freed[--memory->freed_count];
         if (freed.lo < lo && add_freed(monitor, memory, freed.lo, lo, freed.clock))
             orr__shared_clock_keep(freed.clock);
@@ -103,9 +115,7 @@ static void forget_awaited(struct orr_monitor *monitor, struct orr__seen_memory 
     struct orr__shared_clock known = {0};
     for (uint32_t i = 0; i < told->after_count; i++)
         orr__monitor_add_point(monitor, &known, &told->after[i]);
-    if (!orr__range_history_forget(&memory->history, &monitor->touches, told->base,
-                                   told->base + told->bytes, &known))
-        orr__monitor_lacks(monitor);
+    forget(monitor, memory, told->base, told->base + told->bytes, &known);
     orr__shared_clock_drop(&monitor->clocks, &known);
 }
 
@@ -133,12 +143,12 @@ void orr__monitor_add_buffer(struct orr_monitor *monitor, const struct orr_obser
     buffer->host = told->host;
     memory->buffers++;
     struct orr__actor *host = orr__monitor_host(monitor, told->host);
-    if (told->after_count > 0 && !monitor->options.reuse_orders_hosts)
+    bool orders_host = host && monitor->options.reuse_orders_hosts;
+    if (told->after_count > 0 && !orders_host)
         forget_awaited(monitor, memory, told);
-    for (uint32_t i = 0; host && monitor->options.reuse_orders_hosts && i < told->after_count; i++)
+    for (uint32_t i = 0; orders_host && i < told->after_count; i++)
         orr__actor_join_point(monitor, host, &told->after[i]);
-    if (host)
-        join_freed(monitor, host, memory, told->base, told->base + told->bytes);
+    join_freed(monitor, orders_host ? host : NULL, memory, told->base, told->base + told->bytes);
 }
 
 void orr__monitor_record_stream(struct orr_monitor *monitor, uint64_t id, uint32_t stream) {

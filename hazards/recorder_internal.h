@@ -1,5 +1,6 @@
 /* Internal to the recorder: the calls as they were told. recorder.c writes them down,
- * recorder_program.c makes a program of them, recorder_blocks.c finds out which buffers share bytes.
+ * recorder_program.c makes a program of them, recorder_blocks.c finds out which buffers share
+ * bytes.
  *
  * Threads: one. */
 #ifndef ORR_HAZARDS_RECORDER_INTERNAL_H

@@ -327,8 +327,8 @@ static void add_flag(struct builder *builder, enum orr_stream_op_kind kind, uint
     add(builder, &op, 0);
 }
 
-/* A buffer that shares bytes of a block in part: as `alloc` with `reuse` would, its host comes after
- * those who gave up bytes of it. */
+/* A buffer that shares bytes of a block in part: as `alloc` with `reuse` would, its host comes
+ * after those who gave up bytes of it. */
 static void await_owners(struct builder *builder, uint32_t index, uint32_t host) {
     const struct orr_recorder *recorder = builder->recorder;
     const struct orr__block_use *use = &builder->blocks.uses[index];

@@ -223,10 +223,9 @@ static bool overlaps_live(const struct model *model, uint32_t memory, uint64_t b
     return false;
 }
 
-/* What a point stands for comes before all that happens to the buffer's bytes. */
+/* These actions come before all that happens to the buffer's bytes. */
 static void settle(struct model *model, const struct model_buffer *buffer,
-                   const struct orr_point *point) {
-    const struct model_set *done = done_at(model, point);
+                   const struct model_set *done) {
     for (uint64_t byte = buffer->base; byte < buffer->base + buffer->bytes; byte++)
         for (uint32_t i = 0; i < model->touch_counts[buffer->memory][byte]; i++) {
             struct model_touch *touch = &model->touches[buffer->memory][byte][i];
@@ -255,9 +254,12 @@ static void alloc(struct model *model, uint32_t host) {
     if (told.after_count && model->reuse_orders_hosts)
         add(&model->hosts[host], done_at(model, &after));
     else if (told.after_count)
-        settle(model, &model->buffers[id - 1], &after);
+        settle(model, &model->buffers[id - 1], done_at(model, &after));
     for (uint64_t i = base; i < base + bytes; i++) {
-        add(&model->hosts[host], &model->freed[memory][i]);
+        if (model->reuse_orders_hosts)
+            add(&model->hosts[host], &model->freed[memory][i]);
+        else
+            settle(model, &model->buffers[id - 1], &model->freed[memory][i]);
         memset(&model->freed[memory][i], 0, sizeof model->freed[memory][i]);
     }
     model->observer->buffer(model->observer, &told);
