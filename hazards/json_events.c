@@ -91,6 +91,10 @@ static bool build_string(struct orr__json *json, const unsigned char *text, size
     orr__build_bytes(&json->token, "", 0);
     size_t from = 0;
     for (size_t at = 0; at < length;) {
+        while (at < length && text[at] < 0x80 && text[at] != '\0')
+            at++; /* most of all text */
+        if (at == length)
+            break;
         size_t size = orr__utf8_length(text + at, length - at);
         if (size == 0)
             return false;

@@ -92,9 +92,14 @@ static const struct {
 
 _Static_assert(sizeof rows / sizeof rows[0] == ORR_OP_COUNT, "a row for each operation");
 
+/* Most texts differ in their first character. */
+static bool is_equal(const char *a, const char *b) {
+    return a[0] == b[0] && strcmp(a, b) == 0;
+}
+
 enum orr__op_field orr__op_field_find(const char *text) {
     int field = 0;
-    while (field < ORR__FIELDS && strcmp(fields[field].text, text) != 0)
+    while (field < ORR__FIELDS && !is_equal(fields[field].text, text))
         field++;
     return (enum orr__op_field)field;
 }
@@ -110,7 +115,7 @@ const char *orr__op_field_expected(enum orr__op_field field) {
 enum orr_stream_op_kind orr__stream_op_find(const char *text) {
     int kind = 0;
     while (kind < ORR_OP_COUNT &&
-           strcmp(orr_stream_op_text((enum orr_stream_op_kind)kind), text) != 0)
+           !is_equal(orr_stream_op_text((enum orr_stream_op_kind)kind), text))
         kind++;
     return (enum orr_stream_op_kind)kind;
 }

@@ -78,6 +78,9 @@ size_t orr__utf8_length(const unsigned char *at, size_t size) {
 static size_t escape_length(const unsigned char *at, size_t *out_plain) {
     if (at[0] < 0x20 || at[0] == '"' || at[0] == '\\')
         return 1;
+    *out_plain = 1;
+    if (at[0] < 0x80)
+        return 0;
     if (at[0] == 0xc0 && at[1] == 0x80)
         return 2;
     *out_plain = orr__utf8_length(at, strnlen((const char *)at, 4));
