@@ -61,8 +61,8 @@ REQUIRED = {
 OPTIONAL = {
     "reads writes": WORK + TALK + ("memcpy_sync", "memset_sync", "host_read", "host_write"),
     "body": ("hostfn",), "kind count": ("coll",), "rank": TALK, "peer": ("send", "recv"),
-    "comm": TALK, "reuse": ("alloc", "alloc_async"), "ignored": ("wait",), "stream": ("alloc", "view",
-    "record_stream", "graph_launch"), "buf": ("alloc", "free", "record_stream", "cuda_malloc"),
+    "comm": TALK, "reuse": ("alloc", "alloc_async"), "ignored": ("wait",),
+    "stream": ("alloc", "view", "record_stream", "graph_launch"), "buf": ("alloc", "free", "record_stream", "cuda_malloc"),
     "dev": ("memcpy_sync", "memset_sync", "sync_device", "implicit_sync"),
     "devs": ("sync_device", "implicit_sync")}
 
@@ -184,9 +184,9 @@ VALUES = [None, True, False, 0, 1, -1, 1.5, 2.0, 4294967295, "", "s", "t", "A", 
           [["lock", "l"]], [["sync_stream", "s"]], [["sync_stream", "nowhere"]], [0, 1], {},
           {"dev": 0, "kind": "nb"}, {"dev": 0, "kind": "legacy"}, {"dev": 1, "kind": "bl"}]
 OPS = sorted(set().union(*REQUIRED.values()))
-FIELDS = ("streams buffers ops oracle pageable nccl_serial comms slots queue_depth capture_mode op "
-          "host stream event flag lock buf of reuse comm peer rank kind count dev devs ignored reads "
-          "writes body").split()
+FIELDS = ("streams buffers ops oracle pageable nccl_serial comms slots queue_depth capture_mode "
+          "op host stream event flag lock buf of reuse comm peer rank kind count dev devs ignored "
+          "reads writes body").split()
 
 
 def places(value, found):

@@ -28,7 +28,7 @@ static void must(int condition, const char *what, const char *text) {
     }
 }
 
-/* The object's end is added; "%s" is a stream, "%b" a buffer, "%e" an event, "%c" a host or rank. */
+/* The object's end is added; "%s" is a stream, "%b" a buffer, "%e" an event, "%c" a host. */
 static const char *const operations[] = {
     "\"op\":\"kernel\",\"stream\":\"%s\",\"reads\":[\"%b\"],\"writes\":[\"%b\"]",
     "\"op\":\"kernel\",\"stream\":\"%s\",\"writes\":[\"%b[2:6]\"]",
