@@ -12,21 +12,21 @@ local p = orrery.args{ batches = 4, fixed = false }
 local d = orrery.device(0)
 local main, copies = d:stream("compute"), d:stream("copy")
 local bytes = 1 << 16
-local source, host = orrery.host_alloc(bytes, "source"), orrery.host_alloc(bytes, "host")
-local out = d:alloc(bytes, "out")
-local batch, consumed = {}, {}
+local host, out = orrery.host_alloc(bytes, "host"), d:alloc(bytes, "out")
+local source, batch, consumed = {}, {}, {}
 for i = 0, 1 do
     batch[i] = d:alloc(bytes, "batch " .. i)
 end
 
-source:write(1.0)
 main:fill{ to = out, value = 0 }
 for i = 0, p.batches - 1 do
+    source[i] = orrery.host_alloc(bytes, "source " .. i)
+    source[i]:write(i + 0.0)
     local slot = i % 2
     if p.fixed and consumed[slot] then
         copies:wait(consumed[slot])
     end
-    copies:copy{ to = batch[slot], from = source }
+    copies:copy{ to = batch[slot], from = source[i] }
     main:wait(copies:record())
     main:kernel{ name = "compute", reads = {batch[slot], out}, writes = {out}, ns = 100000 }
     consumed[slot] = main:record()
@@ -36,7 +36,8 @@ d:sync()
 
 local value = host:f32(0)
 print("the result is " .. (value == value and "right" or "poison"))
-expect.equal(value == value, p.fixed)
+local shows = not p.fixed and orrery.backend == "sim" -- other schedules may hide it
+expect.equal(value == value, not shows)
 if p.fixed then
     expect.clean()
 else

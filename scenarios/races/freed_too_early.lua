@@ -7,11 +7,12 @@
 --
 -- devices: sim:teaching
 -- test: --check
--- test: --check --allocator adversarial
+-- test: allocator=adversarial --check
 -- test: fixed=true --check
--- test: fixed=true --check --allocator adversarial
+-- test: fixed=true allocator=adversarial --check
 
-local p = orrery.args{ fixed = false }
+local p = orrery.args{ fixed = false, allocator = "caching" }
+orrery.perturb{ allocator = p.allocator }
 local d = orrery.device(0)
 local main, side = d:stream("compute"), d:stream("side")
 local y, host = side:alloc(4096, "y"), orrery.host_alloc(4096, "host")
@@ -30,8 +31,9 @@ d:sync()
 
 local value = host:f32(0)
 print("the result is " .. (value == value and "right" or "poison"))
+local shows = not p.fixed and orrery.backend == "sim" and p.allocator == "adversarial"
+expect.equal(value == value, not shows)
 if p.fixed then
-    expect.equal(value, value)
     expect.clean()
 else
     expect.finding("unordered-free")

@@ -26,7 +26,8 @@ s:sync()
 
 local value = host:f32(0)
 print("the result is " .. (value == value and "right" or "poison"))
-expect.equal(value == value, p.fixed)
+local shows = not p.fixed and orrery.backend == "sim" -- other schedules may hide it
+expect.equal(value == value, not shows)
 if p.fixed then
     expect.clean()
 else

@@ -38,7 +38,8 @@ for i = 0, p.batches - 1 do
     right = right and seen:f32(i) == i
 end
 print("batches that were trained: " .. table.concat(batches, " "))
-expect.equal(right, p.fixed)
+local shows = not p.fixed and orrery.backend == "sim" -- other schedules may hide it
+expect.equal(right, not shows)
 if p.fixed then
     expect.clean()
 else

@@ -47,7 +47,8 @@ for i = 1, p.batches do
     right = right and seen:f32(i) == i
 end
 print("the batches are " .. (right and "right" or "wrong"))
-expect.equal(right, p.fixed)
+local shows = not p.fixed and orrery.backend == "sim" -- other schedules may hide it
+expect.equal(right, not shows)
 if p.fixed then
     expect.clean()
 else
