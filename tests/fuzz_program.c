@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "hazards/check_json.h"
+#include "hazards/fix.h"
 #include "hazards/json_events.h"
+#include "hazards/order_report.h"
 #include "hazards/stream_op_fields.h"
 #include "hazards/stream_program_read.h"
 #include "hazards/stream_program_write.h"
@@ -235,6 +237,33 @@ static void check(const struct orr_memory *memory, const struct orr_stream_progr
     orr_check_verdict_clear(&verdict);
 }
 
+/* All findings and what is redundant are JSON too; fixes end, and what they call safe is. */
+static void repair(const struct orr_memory *memory, const struct orr_stream_program *program,
+                   const char *text) {
+    const struct orr_order_report_options options = {
+        .as_json = true, .all = true, .redundant = true};
+    struct orr__json json = {.memory = memory, .tell = keep_nothing};
+    struct orr_error error = {0};
+    struct orr_stream_program *repaired;
+    struct orr_check_verdict verdict;
+    uint32_t count;
+    bool is_safe;
+    char *more;
+    must(orr_order_report(program, &options, &more) == ORR_OK, "no report", text);
+    must(orr__json_parse(&json, "{\"id\": 0", 8, &error) == ORR_OK &&
+             orr__json_parse(&json, more, strlen(more), &error) == ORR_OK &&
+             orr__json_parse(&json, "}", 1, &error) == ORR_OK &&
+             orr__json_end(&json, &error) == ORR_OK,
+         error.text, more);
+    orr__json_clear(&json);
+    orr_memory_free(memory, more);
+    must(orr_fix_all(program, OPS_MAX, &repaired, &count, &is_safe) == ORR_OK, "no repair", text);
+    must(orr_check_order(repaired, &verdict) == ORR_OK, "no verdict of the repair", text);
+    must(is_safe == !orr_check_verdict_is_unsafe(verdict.kind), "repaired in name only", text);
+    orr_check_verdict_clear(&verdict);
+    orr_stream_program_destroy(&repaired);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct orr_memory memory = orr_memory_system();
     struct orr_stream_program_line line;
@@ -261,6 +290,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == ORR_OK) {
         write_and_read(&memory, line.program, line.id);
         check(&memory, line.program, text);
+        if (line.program->oracle == ORR_ORACLE_HB)
+            repair(&memory, line.program, text);
     }
     orr_stream_program_line_clear(&line, &memory);
     return 0;
