@@ -107,10 +107,10 @@ static enum orr_status fail(struct rules *rules, uint32_t index, enum code code,
     orr_stream_op_short(rules->program, index, call, sizeof call);
     rules->verdict->kind = ORR_CHECK_ERROR;
     rules->verdict->op_b = index;
-    enum orr_status status = orr_check_verdict_message(
-        rules->verdict, "operation %u (%s) by host '%s': error %d, %s: %s", index, call,
-        host_name(rules, rules->program->ops[index].host), codes[code].number, codes[code].name,
-        why);
+    enum orr_status status =
+        orr_check_verdict_message(rules->verdict, "op %u '%s' (host %s): error %d, %s: %s", index,
+                                  call, host_name(rules, rules->program->ops[index].host),
+                                  codes[code].number, codes[code].name, why);
     return status == ORR_OK ? orr_check_verdict_fix(rules->verdict, "%s", fix) : status;
 }
 
@@ -198,7 +198,7 @@ static enum orr_status begin(struct rules *rules, uint32_t index) {
     }
     uint32_t capture = rules->streams[op->stream].capture;
     if (capture != ORR_NONE) {
-        TEXT(why, "stream '%s' is already in the capture that operation %u began",
+        TEXT(why, "stream '%s' is already in the capture that op %u began",
              stream_name(rules, op->stream), rules->captures[capture].begin_op);
         return fail(rules, index, ILLEGAL, why,
                     "end the capture before the next one begins, or capture on another stream");
@@ -229,7 +229,7 @@ static enum orr_status say_unmatched(struct rules *rules, uint32_t index) {
                     "begin the capture on this stream, and end it once");
     }
     const struct capture *active = &rules->captures[capture];
-    TEXT(why, "stream '%s' is in the capture that operation %u began on stream '%s', its origin",
+    TEXT(why, "stream '%s' is in the capture that op %u began on stream '%s', its origin",
          stream_name(rules, stream), active->begin_op, stream_name(rules, active->origin));
     TEXT(fix, "end the capture on stream '%s'", stream_name(rules, active->origin));
     return fail(rules, index, UNMATCHED, why, fix);
@@ -241,13 +241,13 @@ static enum orr_status say_unjoined(struct rules *rules, uint32_t index, uint32_
     char why[768], fix[512], last[SHORT_MAX];
     orr_stream_op_short(rules->program, rules->nodes[stream->last].op, last, sizeof last);
     TEXT(why,
-         "stream '%s' joined the capture at operation %u, and its last captured action, operation "
-         "%u (%s), is not ordered before the end on stream '%s'",
+         "stream '%s' joined the capture at op %u, and its last captured action, op "
+         "%u '%s', is not ordered before the end on stream '%s'",
          stream_name(rules, unjoined), stream->joined_op, rules->nodes[stream->last].op, last,
          origin);
     TEXT(fix,
-         "record an event on stream '%s' after operation %u and let stream '%s' wait for it before "
-         "operation %u",
+         "record an event on stream '%s' after op %u and let stream '%s' wait for it before "
+         "op %u",
          stream_name(rules, unjoined), rules->nodes[stream->last].op, origin, index);
     return fail(rules, index, UNJOINED, why, fix);
 }
@@ -260,7 +260,7 @@ static enum orr_status end(struct rules *rules, uint32_t index) {
     const struct capture *active = &rules->captures[capture];
     if (active->host != op->host && rules->program->capture_mode != ORR_CAPTURE_RELAXED) {
         char why[512], fix[512];
-        TEXT(why, "host '%s' began the capture, at operation %u", host_name(rules, active->host),
+        TEXT(why, "host '%s' began the capture, at op %u", host_name(rules, active->host),
              active->begin_op);
         TEXT(fix, "end the capture on host '%s', or capture in mode relaxed",
              host_name(rules, active->host));
@@ -293,11 +293,10 @@ static enum orr_status wait_captured(struct rules *rules, uint32_t index) {
     const char *name = event_name(rules, op->object), *stream = stream_name(rules, op->stream);
     char why[768], fix[512];
     if (capture->end_op != ORR_NONE) {
-        TEXT(
-            why,
-            "event '%s' was recorded by operation %u in a capture that operation %u ended; such an "
-            "event stands for nothing outside",
-            name, event->record_op, capture->end_op);
+        TEXT(why,
+             "event '%s' was recorded by op %u in a capture that op %u ended; such an "
+             "event stands for nothing outside",
+             name, event->record_op, capture->end_op);
         TEXT(fix,
              "record an event after the graph's launch and wait for that, or record '%s' again",
              name);
@@ -306,8 +305,8 @@ static enum orr_status wait_captured(struct rules *rules, uint32_t index) {
     uint32_t current = rules->streams[op->stream].capture;
     if (current != ORR_NONE && current != event->capture) {
         TEXT(why,
-             "stream '%s' is in the capture that operation %u began, event '%s' in the one that "
-             "operation %u began; captures can't be merged",
+             "stream '%s' is in the capture that op %u began, event '%s' in the one that "
+             "op %u began; captures can't be merged",
              stream, rules->captures[current].begin_op, name, capture->begin_op);
         return fail(rules, index, MERGE, why,
                     "capture both as one graph from one origin stream, or order their launches by "
@@ -337,11 +336,11 @@ static enum orr_status wait(struct rules *rules, uint32_t index) {
     char why[768], fix[512];
     const char *name = event_name(rules, op->object);
     TEXT(why,
-         "event '%s' was recorded by operation %u outside of the capture that operation %u began; "
+         "event '%s' was recorded by op %u outside of the capture that op %u began; "
          "captured work can't wait for work that is not captured",
          name, event->record_op, rules->captures[current].begin_op);
     TEXT(fix,
-         "wait for '%s' on stream '%s' before operation %u begins the capture, or record it on a "
+         "wait for '%s' on stream '%s' before op %u begins the capture, or record it on a "
          "stream of the capture",
          name, stream_name(rules, op->stream), rules->captures[current].begin_op);
     return fail(rules, index, ISOLATION, why, fix);
@@ -362,7 +361,7 @@ static enum orr_status work(struct rules *rules, uint32_t index) {
         char why[768], fix[512];
         TEXT(why,
              "work on the legacy stream '%s' would come after that of blocking stream '%s', which "
-             "is in the capture that operation %u began",
+             "is in the capture that op %u began",
              stream_name(rules, stream), stream_name(rules, captured),
              rules->captures[rules->streams[captured].capture].begin_op);
         TEXT(fix, "run it on a stream of kind nb, capture on one, or move it before the capture or "
@@ -393,7 +392,7 @@ static enum orr_status say_forbidden(struct rules *rules, uint32_t index) {
     const struct capture *capture = &rules->captures[found];
     char why[768], fix[512];
     TEXT(why,
-         "host '%s' is capturing stream '%s' since operation %u in mode %s, which forbids this "
+         "host '%s' is capturing stream '%s' since op %u in mode %s, which forbids this "
          "call; the capture is invalidated (%d, %s)",
          host_name(rules, capture->host), stream_name(rules, capture->origin), capture->begin_op,
          is_global ? "global" : "thread_local", codes[INVALIDATED].number, codes[INVALIDATED].name);
@@ -410,7 +409,7 @@ static enum orr_status use_event(struct rules *rules, uint32_t index) {
         return is_forbidden(rules, op->host) ? say_forbidden(rules, index) : ORR_OK;
     char why[768];
     TEXT(why,
-         "event '%s' was recorded by operation %u in the capture that operation %u began; the host "
+         "event '%s' was recorded by op %u in the capture that op %u began; the host "
          "can't ask for captured work",
          event_name(rules, op->object), event->record_op, rules->captures[event->capture].begin_op);
     return fail(rules, index, CAPTURED, why,
@@ -423,7 +422,7 @@ static enum orr_status sync_stream(struct rules *rules, uint32_t index) {
     if (capture == ORR_NONE)
         return ORR_OK;
     char why[768];
-    TEXT(why, "stream '%s' is in the capture that operation %u began: its work does not run yet",
+    TEXT(why, "stream '%s' is in the capture that op %u began: its work does not run yet",
          stream_name(rules, stream), rules->captures[capture].begin_op);
     return fail(rules, index, UNSUPPORTED, why,
                 "synchronize after the capture's end and the graph's launch");

@@ -47,36 +47,35 @@ static void errors_name_code_cause_and_way_out(void **state) {
         const char *why, *fix;
     } cases[] = {
         {"global", "{\"op\":\"capture_begin\",\"stream\":\"L\"}",
-         "operation 0 (capb L) by host 'h': error 900, cudaErrorStreamCaptureUnsupported",
+         "op 0 'capb L' (host h): error 900, cudaErrorStreamCaptureUnsupported",
          "'L' is the legacy default stream", "capture on a stream that the program created"},
-        {"global", BEGIN BEGIN END, "operation 1 (capb s) by host 'h': error 401",
-         "already in the capture that operation 0 began", "end the capture before"},
+        {"global", BEGIN BEGIN END, "op 1 'capb s' (host h): error 401",
+         "already in the capture that op 0 began", "end the capture before"},
         {"global", END, "error 903, cudaErrorStreamCaptureUnmatched", "stream 's' is in no capture",
          "begin the capture on this stream"},
         {"global", BEGIN FORK "{\"op\":\"capture_end\",\"stream\":\"t\"}", "error 903",
-         "that operation 0 began on stream 's', its origin", "end the capture on stream 's'"},
+         "that op 0 began on stream 's', its origin", "end the capture on stream 's'"},
         {"global", BEGIN "{\"op\":\"capture_end\",\"stream\":\"s\",\"host\":\"g\"}",
-         "operation 1 (g: cape s) by host 'g': error 908, cudaErrorStreamCaptureWrongThread",
-         "host 'h' began the capture, at operation 0", "end the capture on host 'h'"},
+         "op 1 'g: cape s' (host g): error 908, cudaErrorStreamCaptureWrongThread",
+         "host 'h' began the capture, at op 0", "end the capture on host 'h'"},
         {"global", BEGIN FORK KERNEL END, "error 904, cudaErrorStreamCaptureUnjoined",
-         "stream 't' joined the capture at operation 2, and its last captured action, operation 3 "
-         "(k t), is not ordered",
-         "record an event on stream 't' after operation 3 and let stream 's' wait for it before "
-         "operation 4"},
+         "stream 't' joined the capture at op 2, and its last captured action, op 3 "
+         "'k t', is not ordered",
+         "record an event on stream 't' after op 3 and let stream 's' wait for it before "
+         "op 4"},
         {"global",
          "{\"op\":\"record\",\"event\":\"e\",\"stream\":\"t\"}," BEGIN
          "{\"op\":\"wait\",\"event\":\"e\",\"stream\":\"s\"}",
          "error 905, cudaErrorStreamCaptureIsolation",
-         "event 'e' was recorded by operation 0 outside of the capture that operation 1 began",
-         "wait for 'e' on stream 's' before operation 1 begins"},
+         "event 'e' was recorded by op 0 outside of the capture that op 1 began",
+         "wait for 'e' on stream 's' before op 1 begins"},
         {"global",
          BEGIN "{\"op\":\"record\",\"event\":\"e\",\"stream\":\"s\"}," END
                ",{\"op\":\"wait\",\"event\":\"e\",\"stream\":\"t\"}",
-         "error 907, cudaErrorCapturedEvent", "in a capture that operation 2 ended",
-         "record 'e' again"},
+         "error 907, cudaErrorCapturedEvent", "in a capture that op 2 ended", "record 'e' again"},
         {"global", BEGIN "{\"op\":\"capture_begin\",\"stream\":\"t\"}," FORK END,
          "error 902, cudaErrorStreamCaptureMerge",
-         "stream 't' is in the capture that operation 1 began, event 'e' in the one that operation "
+         "stream 't' is in the capture that op 1 began, event 'e' in the one that op "
          "0 began",
          "one origin stream"},
         {"global",
@@ -94,7 +93,7 @@ static void errors_name_code_cause_and_way_out(void **state) {
                "{\"op\":\"sync_event\",\"event\":\"e\"}",
          "error 907", "the host can't ask for captured work", "record an event after"},
         {"global", BEGIN "{\"op\":\"cuda_malloc\",\"host\":\"g\"}", "error 900",
-         "host 'h' is capturing stream 's' since operation 0 in mode global, which forbids this "
+         "host 'h' is capturing stream 's' since op 0 in mode global, which forbids this "
          "call; the capture is invalidated (901, cudaErrorStreamCaptureInvalidated)",
          "capture in mode thread_local"},
         {"thread_local", BEGIN "{\"op\":\"event_query\",\"event\":\"e\"}", "error 900",

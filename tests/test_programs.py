@@ -149,7 +149,7 @@ COMMANDS = [
     ("the last line needs no end", SAFE + "\n" + SAFE, [], 0, ["2 programs: 2 no-race"]),
     ("a race is a no", RACE, [], 1, ["a b: race, operations 0 and 1\n    ", "\n    fix: "]),
     ("an error has one operation", ERROR, [], 1,
-     ["error: error, operation 0\n    operation 0 (cape s)", "1 program: 1 error"]),
+     ["error: error, operation 0\n    op 0 'cape s'", "1 program: 1 error"]),
     ("a question that is given up is a 4", STATES, ["--states", "1"], 4, ["states: unknown"]),
     ("a no outweighs what is unknown", STATES + "\n" + RACE, ["--states", "1"], 1, []),
     ("a malformed line outweighs both", "\n".join((STATES, RACE, BAD)), ["--states", "1"], 3,
