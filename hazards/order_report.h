@@ -7,8 +7,8 @@
 
 #include "hazards/check.h"
 
-/* Findings of one program that are told; one more only says that there are more. */
-enum { ORR_ORDER_REPORT_MAX = 1000 };
+/* Findings of one program that are told, and looked at; more only say that there are more. */
+enum { ORR_ORDER_REPORT_MAX = 1000, ORR_ORDER_REPORT_SEEN_MAX = 10000 };
 
 struct orr_order_report_options {
     bool as_json;
@@ -16,10 +16,15 @@ struct orr_order_report_options {
     bool redundant; /* what can go, if the program is safe */
 };
 
-/* JSON: `, "findings": [{"verdict", "ops", "message"}, ...]`, with `"more_findings": true` if they
- * were cut; `, "redundant": [{"op", "why", "together"}, ...], "redundant_complete": true`. For
+/* JSON: `, "findings": [{"verdict", "ops", "count", "message"}, ...]`, with `"more_findings": true`
+ * if they were cut; `, "redundant": [{"op", "why", "together"}, ...], "redundant_complete": true`. For
  * people: a line each, every finding but the first, which the verdict tells. Programs that ask
- * other questions get empty text. Owned by the caller. ORR_NO_MEMORY. */
+ * other questions get empty text. 
+ *
+ * Findings whose operations stand at the same two sites of a scenario, with the same names and the
+ * same verdict, are one, told with the first pair and how often it was.
+ *
+ * Owned by the caller. ORR_NO_MEMORY. */
 enum orr_status orr_order_report(const struct orr_stream_program *program,
                                  const struct orr_order_report_options *options,
                                  char **out_text) ORR_MUST_CHECK;

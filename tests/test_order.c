@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "hazards/order.h"
+#include "hazards/order_report.h"
 #include "tests/order_naive.h"
 #include "tests/program_random.h"
 #include "tests/program_text.h"
@@ -269,6 +270,67 @@ static void messages_name_operations_buffers_and_places(void **state) {
     orr_stream_program_destroy(&program);
 }
 
+static void assert_report(const struct orr_stream_program *program, bool as_json, bool all,
+                          bool redundant, const char *wanted) {
+    struct orr_order_report_options options = {
+        .as_json = as_json, .all = all, .redundant = redundant};
+    char *text;
+    assert_int_equal(orr_order_report(program, &options, &text), ORR_OK);
+    assert_string_equal(text, wanted);
+    orr_memory_free(program->memory, text);
+}
+
+static void a_report_tells_findings_at_the_same_places_once(void **state) {
+    (void)state;
+    struct orr_memory memory = orr_memory_system();
+    struct orr_stream_program *program = stream_program_of(
+        &memory, "k s w:A; k t r:A; rec e t; wait s e; k s w:A; k t r:A; k u w:B; k s w:B");
+    uint32_t lines[2];
+    assert_int_equal(orr_stream_program_name(program, ORR_NAME_WORD, "a.lua:1", &lines[0]), ORR_OK);
+    assert_int_equal(orr_stream_program_name(program, ORR_NAME_WORD, "a.lua:2", &lines[1]), ORR_OK);
+    program->ops[0].site = program->ops[4].site = lines[0];
+    program->ops[1].site = program->ops[5].site = lines[1];
+    struct orr_check_verdict verdict = {.memory = &memory};
+    struct orr_order_finding last = {
+        .kind = ORR_CHECK_RACE, .op_a = 6, .op_b = 7, .access_a = 4, .access_b = 5};
+    char json[2048], text[2048];
+    assert_int_equal(orr_order_finding_describe(program, &last, &verdict), ORR_OK);
+    snprintf(text, sizeof text, "2 times at these two places\nalso race, operations 6 and 7: %s\n",
+             verdict.message);
+    assert_report(program, false, true, true, text);
+    struct orr_order_finding first = {
+        .kind = ORR_CHECK_RACE, .op_a = 0, .op_b = 1, .access_a = 0, .access_b = 1};
+    char *kept = verdict.message;
+    verdict.message = NULL;
+    assert_int_equal(orr_order_finding_describe(program, &first, &verdict), ORR_OK);
+    snprintf(json, sizeof json,
+             ", \"findings\": [{\"verdict\": \"race\", \"ops\": [0, 1], \"count\": 2, "
+             "\"message\": \"%s\"}, {\"verdict\": \"race\", \"ops\": [6, 7], \"count\": 1, "
+             "\"message\": \"%s\"}]",
+             verdict.message, kept);
+    assert_report(program, true, true, true, json);
+    orr_memory_free(&memory, kept);
+    orr_check_verdict_clear(&verdict);
+    orr_stream_program_destroy(&program);
+}
+
+static void a_report_tells_what_can_go(void **state) {
+    (void)state;
+    struct orr_memory memory = orr_memory_system();
+    struct orr_stream_program *program =
+        stream_program_of(&memory, "k s w:A; rec e s; wait t e; k t r:A; wait t e");
+    assert_report(
+        program, false, true, true,
+        "redundant: op 4 'wait t e' orders nothing: nobody learns anything new from it\n");
+    assert_report(program, true, false, true,
+                  ", \"redundant\": [{\"op\": 4, \"why\": \"nothing-new\", \"together\": true}], "
+                  "\"redundant_complete\": true");
+    assert_report(program, true, false, false, "");
+    program->oracle = ORR_ORACLE_HANG;
+    assert_report(program, true, true, true, "");
+    orr_stream_program_destroy(&program);
+}
+
 /* --- memory --- */
 
 static void check_everything(struct memory_counting *memory, void *context) {
@@ -304,6 +366,8 @@ int main(void) {
         cmocka_unit_test(findings_go_on_after_the_first_without_repeats),
         cmocka_unit_test(later_findings_are_those_of_the_naive_check_too),
         cmocka_unit_test(messages_name_operations_buffers_and_places),
+        cmocka_unit_test(a_report_tells_findings_at_the_same_places_once),
+        cmocka_unit_test(a_report_tells_what_can_go),
         cmocka_unit_test(missing_memory_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
