@@ -26,10 +26,21 @@ enum orr_exit orr_drop_wait_check(const struct orr_cli *cli, const char *verb,
     return orr_cli_usage(cli, verb, "--drop-wait '%s': expected a number from 1, or random", text);
 }
 
-/* The number of waits of a run that nobody sees. */
-static enum orr_exit count_waits(const struct orr_session_options *options,
-                                 const struct orr_memory *memory, uint64_t *out_count,
-                                 struct orr_error *error) {
+uint64_t orr_drop_wait_draw(const struct orr_runtime *runtime, uint64_t seed) {
+    enum { DRAWS = 1000 };
+    uint64_t count = orr_runtime_wait_count(runtime), wait = 1;
+    for (uint64_t i = 0; count > 0 && i < DRAWS; i++) {
+        wait = 1 + orr_splitmix_at(seed, i) % count;
+        if (orr_runtime_wait_matters(runtime, wait))
+            break;
+    }
+    return wait;
+}
+
+/* Draws one in a run that nobody sees. */
+static enum orr_exit draw(const struct orr_session_options *options,
+                          const struct orr_memory *memory, uint64_t *out_wait,
+                          struct orr_error *error) {
     struct orr_session_options count = *options;
     count.output = count.compare_devices = count.compare_args = NULL;
     count.drop_wait = NULL;
@@ -38,7 +49,7 @@ static enum orr_exit count_waits(const struct orr_session_options *options,
     count.print = NULL;
     struct orr_session_result result;
     enum orr_exit exit = orr_session_run(&count, memory, &result, error);
-    *out_count = result.wait_count;
+    *out_wait = result.drawn_wait;
     orr_session_result_clear(&result, memory);
     return exit == ORR_EXIT_NO ? ORR_EXIT_OK : exit;
 }
@@ -48,15 +59,8 @@ enum orr_exit orr_drop_wait_resolve(struct orr_session_options *options,
     options->dropped_wait = options->count_waits ? ORR_DROP_WAIT_NONE : 0;
     if (!options->drop_wait)
         return ORR_EXIT_OK;
-    if (!is_random(options->drop_wait)) {
-        options->dropped_wait = read_number(options->drop_wait);
-        return ORR_EXIT_OK;
-    }
-    uint64_t count;
-    enum orr_exit exit = count_waits(options, memory, &count, error);
-    if (exit != ORR_EXIT_OK)
-        return exit;
-    /* Of a run without waits the first one is missing, which its end will say. */
-    options->dropped_wait = count == 0 ? 1 : 1 + orr_splitmix_at(options->seed, 0) % count;
+    if (is_random(options->drop_wait))
+        return draw(options, memory, &options->dropped_wait, error);
+    options->dropped_wait = read_number(options->drop_wait);
     return ORR_EXIT_OK;
 }

@@ -258,6 +258,8 @@ static void describe(const struct session *session) {
     result->end_ns = orr_runtime_now(session->runtime);
     result->wait_count = orr_runtime_wait_count(session->runtime);
     result->dropped_wait = session->options->dropped_wait;
+    if (session->options->count_waits)
+        result->drawn_wait = orr_drop_wait_draw(session->runtime, session->options->seed);
     result->device_count = (uint32_t)session->spec.device_count;
     memcpy(result->device_name, session->spec.name, sizeof result->device_name);
     snprintf(result->backend, sizeof result->backend, "%s",

@@ -63,6 +63,7 @@ struct orr_session_result {
     uint64_t command_count; /* in the trace */
     uint64_t wait_count;    /* orr_runtime_wait_count at its end */
     uint64_t dropped_wait;  /* 0: none */
+    uint64_t drawn_wait;    /* if they were only counted */
     uint32_t device_count;
     char device_name[ORR_DEVICE_NAME_MAX];
     char backend[16];

@@ -8,22 +8,22 @@
 
 #include "runtime/runtime_internal.h"
 
-enum { AWAITED_MAX = 1 << 20 };
+enum { AWAITED_MAX = 1 << 20, IDLE_MAX = 1 << 28 };
 
 /* How far the stream has waited for another one; room for one more if it never has. NULL: no
  * memory. */
-static uint64_t *awaited(struct orr_stream *stream, uint32_t other) {
+static struct orr__awaited *awaited(struct orr_stream *stream, uint32_t other) {
     struct orr_runtime *runtime = stream->runtime;
     size_t i = 0;
     while (i < stream->awaited_count && stream->awaited[i].stream != other)
         i++;
     if (i < stream->awaited_count)
-        return &stream->awaited[i].seq;
+        return &stream->awaited[i];
     if (orr_memory_grow(runtime->memory, &stream->awaited, &stream->awaited_capacity, i + 1,
                         sizeof *stream->awaited, AWAITED_MAX) != ORR_OK)
         return NULL;
     stream->awaited[stream->awaited_count++] = (struct orr__awaited){.stream = other};
-    return &stream->awaited[i].seq;
+    return &stream->awaited[i];
 }
 
 static bool host_knows(const struct orr_runtime *runtime, struct orr_point point) {
@@ -42,10 +42,10 @@ static enum orr_status does_count(struct orr_stream *stream, struct orr_point po
     *out_counts = point.seq > 0 && point.stream != stream->id;
     if (!*out_counts || is_recorded(point))
         return ORR_OK;
-    const uint64_t *seq = awaited(stream, point.stream);
-    if (!seq)
+    const struct orr__awaited *entry = awaited(stream, point.stream);
+    if (!entry)
         return orr__runtime_no_memory(stream->runtime);
-    *out_counts = *seq < point.seq && !host_knows(runtime, point);
+    *out_counts = entry->seq < point.seq && !host_knows(runtime, point);
     return ORR_OK;
 }
 
@@ -114,21 +114,49 @@ static void tell_dropped(const struct orr_stream *stream, const struct orr__wait
     orr_runtime_finding(runtime, "dropped-wait", "note", waits->dropped.cmd, cmd, 0, message, "");
 }
 
+/* An earlier wait for the same stream, with no work in between, is superfluous. Without memory that
+ * is not noted: it only serves to choose well. */
+static void replace_wait(struct orr_stream *stream, struct orr__awaited *entry, uint64_t wait) {
+    struct orr_runtime *runtime = stream->runtime;
+    if (entry->wait > 0 && entry->epoch == stream->epoch &&
+        orr_memory_grow(runtime->memory, &runtime->idle_waits, &runtime->idle_wait_capacity,
+                        runtime->idle_wait_count + 1, sizeof *runtime->idle_waits,
+                        IDLE_MAX) == ORR_OK)
+        runtime->idle_waits[runtime->idle_wait_count++] = entry->wait;
+    entry->wait = wait;
+    entry->epoch = stream->epoch;
+}
+
+/* `wait`: its number if it counts, else 0. */
+static void tell_wait(struct orr_stream *stream, struct orr_point point, uint64_t wait) {
+    if (point.seq == 0 || point.stream == stream->id || is_recorded(point))
+        return;
+    struct orr__awaited *entry = awaited(stream, point.stream);
+    if (!entry || (wait == 0 && point.seq < entry->seq))
+        return;
+    replace_wait(stream, entry, wait); /* the same again does what it did */
+    entry->seq = point.seq;
+}
+
 /* The one that was left out is taken note of like the others: which waits count does not depend on
  * it. */
 void orr__waits_told(struct orr_stream *stream, const struct orr__waits *waits, uint64_t cmd) {
     struct orr_runtime *runtime = stream->runtime;
-    runtime->wait_count += waits->counted;
-    for (uint32_t i = 0; waits->counted > 0 && i < waits->all_count; i++) {
-        struct orr_point point = waits->all[i];
-        if (point.seq == 0 || point.stream == stream->id || is_recorded(point))
-            continue;
-        uint64_t *seq = awaited(stream, point.stream);
-        if (seq && *seq < point.seq)
-            *seq = point.seq;
+    for (uint32_t i = 0; i < waits->all_count; i++) {
+        bool counts = false;
+        (void)!does_count(stream, waits->all[i], &counts); /* its room was made before */
+        runtime->wait_count += counts;
+        tell_wait(stream, waits->all[i], counts ? runtime->wait_count : 0);
     }
     if (waits->dropped.seq > 0)
         tell_dropped(stream, waits, cmd);
+}
+
+bool orr_runtime_wait_matters(const struct orr_runtime *runtime, uint64_t wait) {
+    for (size_t i = 0; i < runtime->idle_wait_count; i++)
+        if (runtime->idle_waits[i] == wait)
+            return false;
+    return wait > 0 && wait <= runtime->wait_count;
 }
 
 uint64_t orr_runtime_wait_count(const struct orr_runtime *runtime) {

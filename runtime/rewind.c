@@ -31,6 +31,7 @@ static void restart_counts(struct orr_runtime *runtime) {
     runtime->tensor_count = runtime->mark_count = runtime->op_count = 0;
     runtime->communicator_count = 0;
     runtime->wait_count = 0;
+    runtime->idle_wait_count = 0;
     runtime->failure_count = 0;
     runtime->failure_site = runtime->failure_name = 0;
     orr_error_clear(&runtime->error);

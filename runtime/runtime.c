@@ -344,6 +344,7 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     orr_memory_free(runtime->memory, runtime->observed_accesses);
     orr_memory_free(runtime->memory, runtime->default_waits);
     orr_memory_free(runtime->memory, runtime->kept_waits);
+    orr_memory_free(runtime->memory, runtime->idle_waits);
     orr_memory_free(runtime->memory, runtime->group_commands);
     orr_memory_free(runtime->memory, runtime->group_pending);
     orr_memory_free(runtime->memory, runtime->group_points);

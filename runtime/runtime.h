@@ -157,6 +157,9 @@ void orr_runtime_finding(struct orr_runtime *runtime, const char *kind, const ch
 /* Waits so far, as drop_wait counts them; 0 in a run without. The trace's meta `waits` has their
  * number at the end. */
 uint64_t orr_runtime_wait_count(const struct orr_runtime *runtime);
+/* False for one that is known to order nothing: its stream waits for something later in the same
+ * stream before any work comes; or that has not been. */
+bool orr_runtime_wait_matters(const struct orr_runtime *runtime, uint64_t wait);
 /* Findings so far, notes included. */
 uint64_t orr_runtime_finding_count(const struct orr_runtime *runtime);
 

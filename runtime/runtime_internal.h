@@ -138,6 +138,7 @@ struct orr__capture {
 struct orr__awaited {
     uint64_t seq;
     uint32_t stream;
+    uint64_t wait, epoch; /* the last wait that counted, and the epoch it was in */
 };
 
 /* What every command touches is in the first cache line. */
@@ -162,6 +163,7 @@ struct orr_stream {
     struct orr_point barrier;     /* of a legacy stream: its last command but records */
     struct orr__awaited *awaited; /* only in runs that leave out a wait */
     size_t awaited_count, awaited_capacity;
+    uint64_t epoch;          /* of such a run: commands that are no waits, so far */
     struct orr_stream *next; /* of its device */
     struct orr__pool *pool;  /* its blocks; made on first use */
 };
@@ -321,6 +323,8 @@ struct orr_runtime {
     uint64_t wait_count, drop_wait; /* waits told so far; the one to be left out, 0 none */
     struct orr_point *kept_waits;   /* of the command that has lost one */
     size_t kept_wait_capacity;
+    uint64_t *idle_waits; /* that another wait made superfluous before any work came */
+    size_t idle_wait_count, idle_wait_capacity;
     struct orr_point *default_waits; /* with those of default streams */
     size_t default_wait_capacity;
     bool default_streams;        /* there are streams that are not non-blocking */

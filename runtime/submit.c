@@ -422,12 +422,12 @@ static enum orr_status submit(struct orr_stream *stream, struct orr__pending *pe
     return end_attempts(runtime, ORR_OK);
 }
 
-enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pending *pending,
-                                    const struct orr_point *waits, uint32_t wait_count,
-                                    struct orr_point *out_point) {
-    if (wait_count == 0 || stream->runtime->drop_wait == 0)
-        return submit(stream, pending, waits, wait_count, out_point);
+/* A run in which a wait is left out. */
+static enum orr_status submit_counted(struct orr_stream *stream, struct orr__pending *pending,
+                                      const struct orr_point *waits, uint32_t wait_count,
+                                      struct orr_point *out_point) {
     struct orr__waits list = {.points = waits, .count = wait_count};
+    bool works = pending->command.record.header.a != ORR_COMMAND_WAIT;
     enum orr_status status = orr__waits_count(stream, &pending->command, &list);
     if (status != ORR_OK) {
         orr__pending_drop(pending);
@@ -435,11 +435,21 @@ enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pendi
     }
     struct orr_point point = {0};
     status = submit(stream, pending, list.points, list.count, &point);
-    if (status == ORR_OK)
-        orr__waits_told(stream, &list, point.cmd);
-    if (status == ORR_OK && out_point)
+    if (status != ORR_OK)
+        return status;
+    orr__waits_told(stream, &list, point.cmd);
+    stream->epoch += works;
+    if (out_point)
         *out_point = point;
-    return status;
+    return ORR_OK;
+}
+
+enum orr_status orr__runtime_submit(struct orr_stream *stream, struct orr__pending *pending,
+                                    const struct orr_point *waits, uint32_t wait_count,
+                                    struct orr_point *out_point) {
+    return stream->runtime->drop_wait == 0
+               ? submit(stream, pending, waits, wait_count, out_point)
+               : submit_counted(stream, pending, waits, wait_count, out_point);
 }
 
 /* --- groups --- */
@@ -544,6 +554,7 @@ enum orr_status orr__runtime_submit_group(struct orr_runtime *runtime,
             tell(pending[i]);
         enqueued(streams[i], runtime->group_points[i], runtime->group_commands[i].record.id,
                  runtime->group_commands[i].submit_ns);
+        streams[i]->epoch++;
         if (streams[i]->sync != ORR_STREAM_NB)
             orr__default_stream_enqueued(streams[i], ORR_COMMAND_COLLECTIVE, false);
         if (out_points)

@@ -192,8 +192,9 @@ static void help_lists_the_verbs_that_there_are(void **state) {
 static void wrong_usage_ends_with_2_and_names_the_nearest(void **state) {
     (void)state;
     shell("orrery");
-    expect_message(2,
-                   "expected a verb: run, analyze, export, check, devices or test (orrery --help)");
+    expect_message(
+        2,
+        "expected a verb: run, analyze, export, check, explore, replay, devices or test (orrery --help)");
     shell("orrery analyse run.db");
     expect_message(2, "unknown verb 'analyse'; did you mean 'analyze'? (orrery --help)");
     shell("orrery replicate good.lua");

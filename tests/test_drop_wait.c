@@ -179,6 +179,33 @@ static void a_wait_that_changes_nothing_does_not_count(void **state) {
     }
 }
 
+/* The first of two waits for one stream is superfluous unless work comes in between. */
+static void a_wait_that_another_makes_superfluous_does_not_matter(void **state) {
+    (void)state;
+    struct fixture f;
+    fixture_prepare(&f, orr_sim_open, 1);
+    f.config.drop_wait = ORR_DROP_WAIT_NONE;
+    fixture_start(&f);
+    struct orr_stream *s = compute(&f, 0), *t = communicate(&f, 0), *u;
+    ok(orr_stream_create(f.runtime, 0, ORR_STREAM_COPY, "u", &u));
+    struct orr_point points[5];
+    for (int i = 0; i < 5; i++)
+        points[i] = launch(s, "k", NULL, NULL);
+    ok(orr_stream_wait_point(t, points[0]));                  /* 1 */
+    ok(orr_stream_wait_point(t, launch(u, "u", NULL, NULL))); /* 2 */
+    ok(orr_stream_wait_point(t, points[1]));                  /* 3 replaces 1 */
+    launch(t, "work", NULL, NULL);
+    ok(orr_stream_wait_point(t, points[2])); /* 4 */
+    ok(orr_stream_wait_point(t, points[3])); /* 5 replaces 4 */
+    ok(orr_stream_wait_point(u, points[4])); /* 6 */
+    ok(orr_stream_wait_point(u, points[4])); /* the same again: without 6 it would do */
+    ok(orr_stream_wait_point(u, points[4]));
+    const bool matters[] = {false, false, true, true, false, true, false, false};
+    for (uint64_t i = 0; i < sizeof matters; i++)
+        assert_int_equal(orr_runtime_wait_matters(f.runtime, i), matters[i]);
+    fixture_close(&f);
+}
+
 static void run_with_failures(struct memory_counting *memory, void *context) {
     (void)context;
     struct orr_device_spec spec = spec_for_tests();
@@ -219,6 +246,7 @@ int main(void) {
         cmocka_unit_test(a_recorded_wait_is_missing_in_every_launch),
         cmocka_unit_test(a_call_that_is_repeated_counts_once),
         cmocka_unit_test(a_wait_that_changes_nothing_does_not_count),
+        cmocka_unit_test(a_wait_that_another_makes_superfluous_does_not_matter),
         cmocka_unit_test(without_memory_the_command_is_refused),
     };
     return cmocka_run_group_tests_name("drop wait", tests, NULL, NULL);
