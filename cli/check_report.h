@@ -50,7 +50,8 @@ void orr_check_report_finding(struct orr_check_report *report,
 /* Every subject has been judged, with whatever verdict. */
 void orr_check_report_done(struct orr_check_report *report);
 
-/* Writes the files if every subject has been judged, else none. Returns `exit`, or that of a report that could not be written. */
+/* Writes the files if every subject has been judged, else none. Returns `exit`, or the code of a
+ * report that could not be written. */
 enum orr_exit orr_check_report_close(struct orr_check_report *report, enum orr_exit exit);
 
 #endif
