@@ -15,7 +15,9 @@ static const char usage[] =
     "\n"
     "Runs every scenario below the paths (library modules aside) and judges its expectations.\n"
     "Each comment line `-- test: key=value ... [options of run]` of a scenario is a case; without\n"
-    "one there is one case without arguments. Prints TAP; --junit writes the same as JUnit XML.\n"
+    "one there is one case without arguments. Runs are watched for races and use of freed memory\n"
+    "(orrery check --help), which expect.clean() and expect.finding() see. Prints TAP; --junit\n"
+    "writes the same as JUnit XML.\n"
     "--perturb and --allocator hold for cases that don't say otherwise; see orrery run --help.\n";
 
 enum { PATHS_MAX = 65536, WORDS_MAX = 256, LINE_MAX = 4096 };
@@ -162,6 +164,7 @@ static void run_case(struct suite *suite, const char *arguments,
     struct orr_session_result result;
     struct orr_error error = {0};
     options->output = options->output ? suite->trace : NULL;
+    options->check = options->output != NULL; /* expectations about findings see them */
     options->print = keep_output;
     options->print_context = &output;
     enum orr_exit exit = orr_session_run(options, suite->cli->memory, &result, &error);

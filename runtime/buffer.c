@@ -120,7 +120,7 @@ static void move_uses(struct orr_buffer *buffer) {
         struct orr__use *use = buffer->uses;
         buffer->uses = use->next;
         use->offset = buffer->block->offset;
-        use->bytes = buffer->block->bytes;
+        use->bytes = buffer->bytes;
         use->next = segment->history;
         segment->history = use;
     }
@@ -341,13 +341,27 @@ static void record_reuse(struct orr_runtime *runtime, const struct orr__use *use
         orr__runtime_record(runtime, &edge);
 }
 
-/* Tells the buffer, and edges from what its bytes were held for. What is covered completely is done
- * with: later owners come after this one. */
+/* Takes [lo, hi) out of the range of a use; false if nothing is left. Bytes in the middle stay. */
+static bool cut_use(struct orr__use *use, uint64_t lo, uint64_t hi) {
+    uint64_t end = use->offset + use->bytes;
+    if (use->offset >= lo) {
+        if (end <= hi)
+            return false;
+        use->offset = hi;
+        use->bytes = end - hi;
+    } else if (end <= hi) {
+        use->bytes = lo - use->offset;
+    }
+    return true;
+}
+
+/* Tells the buffer, and edges from what its bytes were held for. With these bytes that is done:
+ * later owners come after this one. It is not for the rest of a block, which nobody uses now. */
 static void tell_history(struct orr_buffer *buffer, uint64_t alloc_cmd) {
     struct orr_runtime *runtime = buffer->runtime;
     const struct orr__block *block = buffer->block;
     struct orr__use **link = (struct orr__use **)&block->segment->history;
-    uint64_t end = block->offset + block->bytes;
+    uint64_t end = block->offset + buffer->bytes;
     uint32_t after_count = 0;
     while (*link) {
         struct orr__use *use = *link;
@@ -357,12 +371,12 @@ static void tell_history(struct orr_buffer *buffer, uint64_t alloc_cmd) {
         }
         record_reuse(runtime, use, alloc_cmd);
         after_count = add_newest(runtime->point_scratch, after_count, use->point);
-        if (use->offset >= block->offset && use->offset + use->bytes <= end) {
-            *link = use->next;
-            orr_memory_free(runtime->memory, use);
-        } else {
+        if (cut_use(use, block->offset, end)) {
             link = &use->next;
+            continue;
         }
+        *link = use->next;
+        orr_memory_free(runtime->memory, use);
     }
     if (runtime->observer)
         orr__observe_buffer(buffer, alloc_cmd, runtime->point_scratch, after_count);

@@ -270,6 +270,29 @@ static void a_reuse_that_waited_orders_its_bytes_and_nothing_else(void **state) 
     }
 }
 
+/* A smaller owner in between takes only its own bytes of what the block was held for. */
+static void the_rest_of_a_block_is_held_for_its_next_owner(void **state) {
+    (void)state;
+    struct watched w;
+    watch(&w);
+    struct orr_buffer *x = alloc(w.a, 128, "x");
+    uint64_t base = x->base;
+    launch(w.a, "x", NULL, x);
+    order(w.a, w.b);
+    launch(w.b, "use", x, NULL);
+    assert_int_equal(orr_buffer_record_stream(x, w.b), ORR_OK);
+    orr_buffer_free(&x);
+    assert_int_equal(orr_runtime_spend(w.f.runtime, 1000000), ORR_OK);
+    for (uint64_t bytes = 64; bytes <= 128; bytes += 64) {
+        struct orr_buffer *y = alloc(w.a, bytes, "y");
+        assert_int_equal(y->base, base);
+        launch(w.a, "y", NULL, y);
+        orr_buffer_free(&y);
+    }
+    CLEAN(&w);
+    unwatch(&w);
+}
+
 static void reuse_on_the_same_stream_needs_no_wait(void **state) {
     (void)state;
     struct watched w;
@@ -472,6 +495,7 @@ int main(void) {
         cmocka_unit_test(a_sync_covers_one_device),
         cmocka_unit_test(a_free_is_ordered_after_every_use),
         cmocka_unit_test(a_reuse_that_waited_orders_its_bytes_and_nothing_else),
+        cmocka_unit_test(the_rest_of_a_block_is_held_for_its_next_owner),
         cmocka_unit_test(reuse_on_the_same_stream_needs_no_wait),
         cmocka_unit_test(members_meet_in_a_barrier_and_elsewhere_if_declared),
         cmocka_unit_test(a_pair_of_sites_is_reported_once_with_its_count),
