@@ -4,7 +4,7 @@
     ORRERY=build/release/orrery tests/test_races.py [PATTERN]
 
 As it is told, a scenario has its mistake: `orrery check` finds it, live and in the trace that the
-run leaves; `orrery explore` finds a schedule in which it shows, and `orrery replay` of that
+run leaves, on simulated devices and on CPU threads; `orrery explore` finds a schedule in which it shows, and `orrery replay` of that
 schedule shows it again. With fixed=true nothing is found, by neither.
 
 Prints TAP. Needs nothing but Python's standard library.
@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ORRERY = os.path.abspath(os.environ.get("ORRERY", str(ROOT / "build/release/orrery")))
 BUDGET = "400"
 
+THREADS = ["--devices", "cpu*2"]
 # Exit codes of (run, explore) where a mistake is no race: a hang ends the run; ranks that call
 # different collectives are told so at once; a capture that is broken up computes the right numbers.
 OTHERS = {"both_send_first": (4, 1), "collective_order": (4, 1), "skipped_collective": (4, 4),
@@ -41,6 +42,12 @@ def finding(text):
     return lines[0] if lines else text
 
 
+def summary(text):
+    """What the check found, in numbers: "race: 1 finding"."""
+    found = re.search(r"(no-race|race|use-after-free|unordered-free): [0-9]+ findings?", text)
+    return found.group() if found else text
+
+
 def broken_case(name, scenario):
     def check():
         wanted, explored = OTHERS.get(name, (1, 1))
@@ -49,8 +56,11 @@ def broken_case(name, scenario):
             code, text = orrery("run", scenario, "--check", "-o", trace)
             if code != wanted:
                 return f"run --check: exit code {code}: {text}"
-            if wanted == 1 and orrery("check", trace)[0] != 1:
-                return "nothing is found in the trace of the run"
+            if wanted == 1:
+                checked, threads = orrery("check", trace), orrery("check", scenario, *THREADS)
+                if checked[0] != 1 or threads[0] != 1 or summary(checked[1]) != summary(text) or \
+                        summary(threads[1]) != summary(text):
+                    return f"run --check: {text}; trace: {checked}; on threads: {threads}"
             code, found = orrery("explore", scenario, *SHOWN_BY.get(name, []), "--budget", BUDGET,
                                  "--out", schedule)
             if code != explored:
@@ -65,9 +75,10 @@ def broken_case(name, scenario):
 
 def fixed_case(name, scenario):
     def check():
-        code, text = orrery("check", scenario, "fixed=true")
-        if code != 0:
-            return f"check: exit code {code}: {text}"
+        for devices in ([], THREADS):
+            code, text = orrery("check", scenario, "fixed=true", *devices)
+            if code != 0:
+                return f"check: exit code {code}: {text}"
         code, text = orrery("explore", scenario, "fixed=true", *SHOWN_BY.get(name, []), "--budget",
                             BUDGET)
         return f"explore: exit code {code}: {text}" if code != 0 else None

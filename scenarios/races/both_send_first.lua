@@ -8,7 +8,7 @@
 
 local spmd = require "spmd"
 local p = orrery.args{ fixed = false }
-local world = spmd.world{ name = "pipeline" }
+local world = spmd.world{ name = "pipeline", devices = {0, 1} }
 local mine, theirs = {}, {}
 for rank = 0, 1 do
     local d = orrery.device(rank)
@@ -33,5 +33,5 @@ orrery.host(function(rank)
         receive()
     end
     orrery.device(rank):sync()
-end)
+end, 2)
 expect.clean()
