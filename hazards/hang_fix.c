@@ -66,8 +66,8 @@ static bool more_room(struct fixing *in) {
             depth += depth / 4;
     orr__build_format(in->out,
                       "make the call that a partner needs before the queue is full; or use queues "
-                      "of %llu entries (checked: then nothing hangs)",
-                      (unsigned long long)depth);
+                      "of %llu entr%s (checked: then nothing hangs)",
+                      (unsigned long long)depth, depth == 1 ? "y" : "ies");
     return true;
 }
 
@@ -80,8 +80,8 @@ static bool more_slots(struct fixing *in) {
         continue;
     orr__build_format(in->out,
                       "let events order the communication of different streams, in one order on "
-                      "all ranks; or use %llu slots on a device (checked: then nothing hangs)",
-                      (unsigned long long)slots);
+                      "all ranks; or use %llu slot%s on a device (checked: then nothing hangs)",
+                      (unsigned long long)slots, slots == 1 ? "" : "s");
     return true;
 }
 
@@ -89,6 +89,11 @@ static bool more_slots(struct fixing *in) {
 
 static bool is_message(const struct orr_stream_op *op) {
     return op->kind == ORR_OP_SEND || op->kind == ORR_OP_RECV;
+}
+
+/* What a group is about: messages, or all communication. */
+static bool belongs(const struct orr_stream_op *op, bool with_collectives) {
+    return is_message(op) || (with_collectives && op->kind == ORR_OP_COLL);
 }
 
 static bool insert(struct fixing *in, struct orr_stream_program *changed, uint32_t index,
@@ -99,61 +104,82 @@ static bool insert(struct fixing *in, struct orr_stream_program *changed, uint32
     return in->status == ORR_OK;
 }
 
-/* One group from the first message of a host to its last, if it has two and no group yet. */
-static bool group_host(struct fixing *in, struct orr_stream_program *changed, uint32_t host,
-                       uint32_t *out_first, uint32_t *out_last) {
+/* Whether a host has two calls that belong, and no group yet; the first and the last of them. */
+static bool can_group(const struct orr_stream_program *program, uint32_t host,
+                      bool with_collectives, uint32_t *out_first, uint32_t *out_last) {
     uint32_t first = ORR_NONE, last = ORR_NONE;
-    for (uint32_t i = 0; i < changed->op_count; i++) {
-        const struct orr_stream_op *op = &changed->ops[i];
+    for (uint32_t i = 0; i < program->op_count; i++) {
+        const struct orr_stream_op *op = &program->ops[i];
         if (op->host != host)
             continue;
         if (op->kind == ORR_OP_GROUP_START)
             return false;
-        if (is_message(op)) {
+        if (belongs(op, with_collectives)) {
             first = first == ORR_NONE ? i : first;
             last = i;
         }
     }
     *out_first = first;
     *out_last = last;
-    return first != last && insert(in, changed, last + 1, ORR_OP_GROUP_END, host) &&
-           insert(in, changed, first, ORR_OP_GROUP_START, host);
+    return first != last;
 }
 
-static bool group_messages(struct fixing *in) {
-    bool any = false;
-    for (uint32_t i = 0; i < in->result->blocked_count; i++)
-        any = any || is_message(&in->program->ops[in->result->blocked[i].op]);
-    struct orr_stream_program *changed = any ? copy(in) : NULL;
-    if (!changed)
-        return false;
-    uint32_t hosts = in->program->names[ORR_NAME_HOST].count, first, last, grouped = 0;
-    uint32_t said = ORR_NONE;
-    for (uint32_t h = 0; h < hosts && in->status == ORR_OK; h++)
-        if (group_host(in, changed, h, &first, &last)) {
-            grouped++;
-            said = said == ORR_NONE ? h : said;
-        }
-    if (grouped == 0) {
-        orr_stream_program_destroy(&changed);
-        return false;
-    }
-    if (!helps(in, changed))
-        return false;
-    orr__build_text(in->out, "put the messages of a host in one group (group_start before its "
-                             "first, group_end after its last): host");
-    for (uint32_t h = 0, shown = 0; h < hosts; h++) {
-        uint32_t messages = 0;
-        for (uint32_t i = 0; i < in->program->op_count; i++)
-            messages += in->program->ops[i].host == h && is_message(&in->program->ops[i]);
-        if (messages < 2 || shown > SAID_MAX)
+static void say_groups(struct fixing *in, bool with_collectives) {
+    uint32_t hosts = in->program->names[ORR_NAME_HOST].count, shown = 0, first, last;
+    orr__build_format(in->out,
+                      "put the %s of a host in one group (group_start before its first, group_end "
+                      "after its last): host",
+                      with_collectives ? "communication" : "messages");
+    for (uint32_t h = 0; h < hosts && shown <= SAID_MAX; h++) {
+        if (!can_group(in->program, h, with_collectives, &first, &last))
             continue;
         orr__build_format(in->out, "%s %s", shown > 0 ? "," : "",
                           shown == SAID_MAX ? "..." : name(in, ORR_NAME_HOST, h));
         shown++;
     }
     orr__build_text(in->out, " (checked: then nothing hangs)");
+}
+
+static bool group_calls(struct fixing *in, bool with_collectives) {
+    bool any = false;
+    for (uint32_t i = 0; i < in->result->blocked_count; i++)
+        any = any || belongs(&in->program->ops[in->result->blocked[i].op], with_collectives);
+    struct orr_stream_program *changed = any ? copy(in) : NULL;
+    if (!changed)
+        return false;
+    uint32_t hosts = in->program->names[ORR_NAME_HOST].count, first, last, grouped = 0;
+    for (uint32_t h = 0; h < hosts && in->status == ORR_OK; h++)
+        if (can_group(changed, h, with_collectives, &first, &last) &&
+            insert(in, changed, last + 1, ORR_OP_GROUP_END, h) &&
+            insert(in, changed, first, ORR_OP_GROUP_START, h))
+            grouped++;
+    if (grouped == 0 || in->status != ORR_OK) {
+        orr_stream_program_destroy(&changed);
+        return false;
+    }
+    if (!helps(in, changed))
+        return false;
+    say_groups(in, with_collectives);
     return true;
+}
+
+static bool group_messages(struct fixing *in) {
+    return group_calls(in, false);
+}
+
+/* One host that launches the calls of several ranks must group them, or each waits for the next. */
+static bool group_all(struct fixing *in) {
+    uint32_t host = ORR_NONE, rank = ORR_NONE;
+    for (uint32_t i = 0; i < in->program->op_count; i++) {
+        const struct orr_stream_op *op = &in->program->ops[i];
+        if (op->kind == ORR_OP_COLL && op->host == host && op->rank != rank)
+            return group_calls(in, true);
+        if (op->kind == ORR_OP_COLL) {
+            host = op->host;
+            rank = op->rank;
+        }
+    }
+    return false;
 }
 
 /* --- syncs --- */
@@ -304,8 +330,8 @@ static void in_general(struct fixing *in) {
 }
 
 static void fix_hang(struct fixing *in) {
-    bool (*const candidates[])(struct fixing *) = {add_missing, group_messages, move_syncs,
-                                                   more_room, more_slots};
+    bool (*const candidates[])(struct fixing *) = {add_missing, group_messages, group_all,
+                                                   move_syncs,  more_room,      more_slots};
     size_t count = sizeof candidates / sizeof *candidates;
     if (in->program->op_count > OPS_MAX)
         count = 0;

@@ -123,8 +123,8 @@ static void say_flag(struct orr__builder *out, const struct orr_stream_program *
 
 static void say_slot(struct orr__builder *out, const struct orr_stream_program *program,
                      const struct orr_hang_blocked *blocked) {
-    orr__build_format(out, " waits for one of the %llu slots of device %u",
-                      (unsigned long long)program->slots, blocked->object);
+    orr__build_format(out, " waits for a slot of device %u (slots %llu)", blocked->object,
+                      (unsigned long long)program->slots);
     if (blocked->other_op == ORR_NONE)
         return;
     orr__build_text(out, "; ");

@@ -719,8 +719,8 @@ local event = s:record()
 c:wait(event)
 orrery.device(1):sync()
 """
-for device, words in ((0, "'wait e1' at case.lua:4; that waits for stream 0 of device 0, which is at "
-                          "'slow' at case.lua:2, which never ends: device 0 was lost"),
+for device, words in ((0, "'wait e1' at case.lua:4; that waits for stream 0 of device 0, which is "
+                          "at 'slow' at case.lua:2, which never ends: device 0 was lost"),
                       (1, "is at 'wait e1' at case.lua:4, which never ends: device 1 was lost")):
     refuse(f"a host that waits for lost device {device} is told for what, stream by stream", CHAIN,
            "hang: the host waits for command", words, code=4,
