@@ -17,9 +17,9 @@ struct orr_order_report_options {
 };
 
 /* JSON: `, "findings": [{"verdict", "ops", "count", "message"}, ...]`, with `"more_findings": true`
- * if they were cut; `, "redundant": [{"op", "why", "together"}, ...], "redundant_complete": true`. For
- * people: a line each, every finding but the first, which the verdict tells. Programs that ask
- * other questions get empty text. 
+ * if they were cut; `, "redundant": [{"op", "why", "together"}, ...], "redundant_complete": true`.
+ * For people: a line each, every finding but the first, which the verdict tells. Programs that ask
+ * other questions get empty text.
  *
  * Findings whose operations stand at the same two sites of a scenario, with the same names and the
  * same verdict, are one, told with the first pair and how often it was.
