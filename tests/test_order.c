@@ -353,7 +353,8 @@ static void missing_memory_leaves_nothing_behind(void **state) {
         &memory,
         "option serial; stream L legacy; stream b bl; k L w:B[0:4]; k b r:B[2:6]; coll c x s r:C;"
         "coll c x t r:C; rec e s; wait t e; esync e; dsync 0; notify f; await f; alloc A s;"
-        "k t r:A; rs A u; free A; alloc D s reuse=A; malloca M s; k s w:M; freea M s; hr Z; k s w:D");
+        "k t r:A; rs A u; free A; alloc D s reuse=A; malloca M s; k s w:M; freea M s; hr Z;"
+        "k s w:D");
     fail_each_request(check_everything, program);
     orr_stream_program_destroy(&program);
 }

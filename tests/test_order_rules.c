@@ -1,5 +1,6 @@
 /* The rules of happens-before, each as a program that keeps it and one that breaks it; the
- * situations that the event handler of PyTorch's sanitizer is tested with; those of CuSan's tests. */
+ * situations that the event handler of PyTorch's sanitizer is tested with; those of CuSan's
+ * tests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
