@@ -19,7 +19,7 @@ enum { ROUND_EXECUTIONS = 50000 };
 
 static const char as_written[] =
     "local d = orrery.device(0)\n"
-    "local s, t = d:stream('compute'), d:stream('copy')\n"
+    "local s, t, u = d:stream('compute'), d:stream('copy'), d:stream('side')\n"
     "local a, b, c = s:alloc(64, 'a'), s:alloc(64, 'b'), t:alloc(64, 'c')\n"
     "s:kernel{ name = 'produce', writes = {a} }\n"
     "s:kernel{ name = 'scale', reads = {a}, writes = {b} }\n"
@@ -29,8 +29,8 @@ static const char as_written[] =
     "s:kernel{ name = 'again', reads = {a}, writes = {b} }\n"
     "t:kernel{ name = 'more', reads = {b, c}, writes = {c} }\n"
     "s:kernel{ name = 'third', reads = {b}, writes = {a} }\n"
-    "t:kernel{ name = 'last', reads = {a}, writes = {c} }\n"
-    "s:kernel{ name = 'end', reads = {a}, writes = {b} }\n";
+    "u:kernel{ name = 'last', reads = {a}, writes = {c} }\n"
+    "u:kernel{ name = 'end', reads = {a}, writes = {b} }\n";
 
 static const char with_shared_tables[] =
     "local d = orrery.device(0)\n"

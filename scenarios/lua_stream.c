@@ -29,7 +29,17 @@ static struct orr_runtime *runtime_of(lua_State *L) {
 
 /* Pushes "device/name" of a stream. */
 static const char *push_stream_key(lua_State *L, uint32_t device, const char *name) {
-    return lua_pushfstring(L, "%d/%s", (int)device, name);
+    char digits[12]; /* by hand: lua_pushfstring takes ten times as long */
+    size_t at = sizeof digits;
+    digits[--at] = '/';
+    do {
+        digits[--at] = (char)('0' + device % 10);
+        device /= 10;
+    } while (device > 0);
+    lua_pushlstring(L, digits + at, sizeof digits - at);
+    lua_pushstring(L, name);
+    lua_concat(L, 2);
+    return lua_tostring(L, -1);
 }
 
 static struct orr_stream *make_stream(lua_State *L, uint32_t device, enum orr_stream_kind kind,
@@ -304,10 +314,12 @@ static bool read_field(lua_State *L, struct orr_kernel *kernel, struct few *read
     if (lua_type(L, -2) != LUA_TSTRING)
         return false;
     const char *key = lua_tostring(L, -2);
-    if (strcmp(key, "reads") == 0)
-        return read_few(L, reads, ORR_ACCESS_READ);
-    if (strcmp(key, "writes") == 0)
-        return read_few(L, writes, ORR_ACCESS_WRITE);
+    switch (key[0]) {
+    case 'r': return strcmp(key, "reads") == 0 && read_few(L, reads, ORR_ACCESS_READ);
+    case 'w': return strcmp(key, "writes") == 0 && read_few(L, writes, ORR_ACCESS_WRITE);
+    case 'n': break;
+    default: return false;
+    }
     if (strcmp(key, "name") == 0 && lua_type(L, -1) == LUA_TSTRING) {
         kernel->name = lua_tostring(L, -1); /* the table keeps it alive */
         return true;

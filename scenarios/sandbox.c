@@ -12,6 +12,7 @@
 
 enum {
     HOOK_INSTRUCTIONS = 10000,
+    GC_PAUSE = 800, /* per cent, of states that run a program many times: what is live is ours */
     STEP_INSTRUCTIONS = 8 /* that take as long as one step of a loop in Lua's library */
 };
 
@@ -20,9 +21,17 @@ enum {
 
 /* --- memory and instructions --- */
 
-/* lua_Alloc over the scenario's memory, with a cap. Lua counts on shrinking never to fail. */
-static void *allocate(void *context, void *block, size_t old_size, size_t new_size) {
-    struct orr_scenario *scenario = context;
+enum { POOL_STEP = 16, POOLED_MAX = POOL_STEP * ORR__POOLS };
+
+/* Bytes of a block for so many: those of its pool, if it may come into one. */
+static size_t block_bytes(const struct orr_scenario *scenario, size_t size) {
+    if (!scenario->config.repeats || size > POOLED_MAX)
+        return size;
+    return (size + POOL_STEP - 1) / POOL_STEP * POOL_STEP;
+}
+
+static void *allocate_any(struct orr_scenario *scenario, void *block, size_t old_size,
+                          size_t new_size) {
     size_t held = block ? old_size : 0; /* without a block old_size is a type */
     if (new_size == 0) {
         orr_memory_free(scenario->memory, block);
@@ -33,11 +42,69 @@ static void *allocate(void *context, void *block, size_t old_size, size_t new_si
         scenario->memory_capped = true;
         return NULL;
     }
-    void *grown = orr_memory_resize(scenario->memory, block, new_size);
+    void *grown = orr_memory_resize(scenario->memory, block, block_bytes(scenario, new_size));
     if (!grown && new_size > held)
         return NULL;
     scenario->lua_bytes += new_size - held; /* as Lua counts, also where a shrink was not done */
     return grown ? grown : block;
+}
+
+/* Where a block of this size is pooled. */
+static void **pool_of(struct orr_scenario *scenario, size_t size) {
+    return &scenario->pools[(size - 1) / POOL_STEP];
+}
+
+/* Small blocks of a state that runs a program again and again: most of an execution's are of the
+ * sizes of the one before. A block has the bytes of its pool. */
+static void *allocate_pooled(struct orr_scenario *scenario, void *block, size_t old_size,
+                             size_t new_size) {
+    if (block && old_size > 0 && new_size > 0 &&
+        pool_of(scenario, old_size) == pool_of(scenario, new_size)) {
+        return block;
+    }
+    void *taken = NULL;
+    if (new_size > 0) {
+        void **pool = pool_of(scenario, new_size);
+        taken = *pool;
+        if (taken)
+            memcpy(pool, taken, sizeof *pool);
+        else
+            taken = orr_memory_resize(scenario->memory, NULL, block_bytes(scenario, new_size));
+        if (!taken)
+            return new_size <= old_size ? block : NULL; /* shrinking never fails */
+    }
+    if (block && old_size > 0) {
+        void **pool = pool_of(scenario, old_size);
+        if (taken)
+            memcpy(taken, block, old_size < new_size ? old_size : new_size);
+        memcpy(block, pool, sizeof *pool);
+        *pool = block;
+    }
+    return taken;
+}
+
+void orr__pools_free(struct orr_scenario *scenario) {
+    for (int i = 0; i < ORR__POOLS; i++) {
+        while (scenario->pools[i]) {
+            void *block = scenario->pools[i];
+            memcpy(&scenario->pools[i], block, sizeof block);
+            orr_memory_free(scenario->memory, block);
+        }
+    }
+}
+
+/* lua_Alloc over the scenario's memory, with a cap. Lua counts on shrinking never to fail. */
+static void *allocate(void *context, void *block, size_t old_size, size_t new_size) {
+    struct orr_scenario *scenario = context;
+    size_t before = block ? old_size : 0;
+    if (scenario->config.repeats && before <= POOLED_MAX && new_size <= POOLED_MAX &&
+        scenario->lua_bytes - before + new_size <= scenario->lua_bytes_max) {
+        void *taken = allocate_pooled(scenario, block, before, new_size);
+        if (taken || new_size == 0)
+            scenario->lua_bytes += new_size - before;
+        return taken;
+    }
+    return allocate_any(scenario, block, old_size, new_size);
 }
 
 /* Adds to the instructions. Over the limit it raises each time, so no pcall survives it. */
@@ -65,6 +132,8 @@ lua_State *orr__sandbox_open(struct orr_scenario *scenario) {
         return NULL;
     memcpy(lua_getextraspace(L), &scenario, sizeof scenario);
     lua_sethook(L, count_instructions, LUA_MASKCOUNT, HOOK_INSTRUCTIONS);
+    if (scenario->config.repeats)
+        lua_gc(L, LUA_GCINC, GC_PAUSE, 0, 0);
     return L;
 }
 

@@ -77,6 +77,7 @@ void orr_scenario_destroy(struct orr_scenario **handle) {
         return;
     if (scenario->lua)
         lua_close(scenario->lua);
+    orr__pools_free(scenario);
     assert(scenario->lua_bytes == 0);
     free_expectations(scenario);
     orr_memory_free(scenario->memory, scenario->expectations);

@@ -35,7 +35,8 @@ enum {
     ORR__HOSTS_MAX = 65536,
     ORR__EXPECTATIONS_MAX = 1 << 20,
     ORR__WAITS_FOR_MAX = 80,
-    ORR__RECORDINGS_MAX = 256
+    ORR__RECORDINGS_MAX = 256,
+    ORR__POOLS = 24
 };
 
 /* Random numbers that operators drew, by the numbers of the draws: noted while a function runs, or
@@ -74,6 +75,7 @@ struct orr_scenario {
     uint64_t handle_count;         /* handles made so far: their order in pairs */
     uint64_t random_count;         /* random operators without a seed of their own so far */
 
+    void *pools[ORR__POOLS]; /* of a scenario that repeats: free blocks of 16, 32, ... bytes */
     uint64_t lua_bytes, lua_bytes_max;
     bool memory_capped; /* an allocation was refused because of lua_bytes_max */
     uint64_t instructions, instructions_max;
@@ -122,6 +124,8 @@ enum orr_status orr__host_add(struct orr_scenario *scenario, lua_State *L, lua_S
                               uint32_t id, int64_t rank);
 
 /* --- sandbox.c --- */
+/* Frees what the pools of a closed state hold. */
+void orr__pools_free(struct orr_scenario *scenario);
 /* Creates the state with all libraries; NULL when out of memory. */
 lua_State *orr__sandbox_open(struct orr_scenario *scenario);
 /* A lua_CFunction: opens the libraries, called protected. */

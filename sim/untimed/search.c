@@ -244,9 +244,13 @@ static size_t find_race(const struct orr_untimed *x, uint64_t hash) {
     return at;
 }
 
-static bool is_new_race(struct orr_untimed *x, uint64_t a, uint64_t b) {
+static uint64_t race_hash(uint64_t a, uint64_t b) {
     uint64_t hash = orr_splitmix_mix(a < b ? a : b);
-    hash = orr_splitmix_mix(hash ^ (a < b ? b : a)) | 1;
+    return orr_splitmix_mix(hash ^ (a < b ? b : a)) | 1;
+}
+
+static bool is_new_race(struct orr_untimed *x, uint64_t a, uint64_t b) {
+    uint64_t hash = race_hash(a, b);
     if (!x->race_table) {
         x->race_table_size = 4 * ORR__X_RACES;
         x->race_table = orr_memory_alloc(x->memory, x->race_table_size * sizeof *x->race_table);
@@ -315,6 +319,15 @@ void orr__x_raced(struct orr_untimed *x, uint32_t early, uint32_t late) {
     }
 }
 
+/* Newest first, so that those before stay where they can be found. */
+static void forget_races(struct orr_untimed *x) {
+    while (x->race_count > 0) {
+        const struct orr_untimed_race *race = &x->races[--x->race_count];
+        x->race_table[find_race(x, race_hash(race->a.id, race->b.id))] = 0;
+    }
+    x->race_plan_count = 0;
+}
+
 /* --- searches --- */
 
 enum orr_status orr_untimed_search(struct orr_untimed *x,
@@ -336,10 +349,7 @@ enum orr_status orr_untimed_search(struct orr_untimed *x,
     search->node_count = search->replay = 0;
     search->open = 0;
     search->execution = options->first;
-    x->race_count = x->race_plan_count = 0;
-    if (x->race_table) {
-        memset(x->race_table, 0, x->race_table_size * sizeof *x->race_table);
-    }
+    forget_races(x);
     return ORR_OK;
 }
 
