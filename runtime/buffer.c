@@ -113,7 +113,25 @@ static bool uses_retired(const struct orr_buffer *buffer) {
     return true;
 }
 
-/* Uses become history of the segment: an edge for whoever gets the bytes next. */
+/* Earlier uses of the same bytes by the same stream are over when this one is. */
+static void drop_older(struct orr_runtime *runtime, struct orr__segment *segment,
+                       const struct orr__use *use) {
+    struct orr__use **link = (struct orr__use **)&segment->history;
+    while (*link) {
+        struct orr__use *older = *link;
+        if (older->stream != use->stream || older->offset < use->offset ||
+            older->offset + older->bytes > use->offset + use->bytes ||
+            older->point.seq > use->point.seq) {
+            link = &older->next;
+            continue;
+        }
+        *link = older->next;
+        orr_memory_free(runtime->memory, older);
+    }
+}
+
+/* Uses become history of the segment: an edge for whoever gets the bytes next. Nobody has used what
+ * the block has beyond what was asked for. */
 static void move_uses(struct orr_buffer *buffer) {
     struct orr__segment *segment = buffer->block->segment;
     while (buffer->uses) {
@@ -121,6 +139,7 @@ static void move_uses(struct orr_buffer *buffer) {
         buffer->uses = use->next;
         use->offset = buffer->block->offset;
         use->bytes = buffer->bytes;
+        drop_older(buffer->runtime, segment, use);
         use->next = segment->history;
         segment->history = use;
     }

@@ -59,7 +59,7 @@ TIMEOUT=600 tests/run.sh release tests/golden/run.sh tests/scenarios.sh tests/he
     tests/tidy/run.sh tests/selftest.sh tests/differential_sim.py tests/differential_check.py \
     tests/test_programs.py tests/test_check_runs.py tests/differential_malformed.py
 title "parallel strategies"
-TIMEOUT=900 tests/run.sh release tests/test_strategies.py
+TIMEOUT=900 tests/run.sh release tests/test_strategies.py tests/test_dropped_waits.py
 TIMEOUT=600 tests/run.sh release tests/test_perturbed.py tests/test_races.py
 
 build debug all

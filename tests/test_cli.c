@@ -193,14 +193,14 @@ static void wrong_usage_ends_with_2_and_names_the_nearest(void **state) {
     (void)state;
     shell("orrery");
     expect_message(
-        2,
-        "expected a verb: run, analyze, export, check, explore, replay, devices or test (orrery --help)");
+        2, "expected a verb: run, analyze, export, check, explore, replay, devices or test (orrery "
+           "--help)");
     shell("orrery analyse run.db");
     expect_message(2, "unknown verb 'analyse'; did you mean 'analyze'? (orrery --help)");
     shell("orrery replicate good.lua");
     expect_message(
-        2, "unknown verb 'replicate'; this version has run, analyze, export, check, devices and "
-           "test (orrery --help)");
+        2, "unknown verb 'replicate'; this version has run, analyze, export, check, explore, "
+           "replay, devices and test (orrery --help)");
     shell("orrery run");
     expect_message(2, "expected a scenario (orrery run --help)");
     shell("orrery run good.lua --device sim:h100");

@@ -157,6 +157,37 @@ static void reused_bytes_come_after_what_they_were_held_for(void **state) {
     close_told(&f, &told);
 }
 
+/* An owner in between that is smaller leaves a part to whoever is larger. */
+static void what_a_smaller_owner_leaves_is_still_held_for_something(void **state) {
+    (void)state;
+    struct fixture f;
+    struct told told;
+    open_told(&f, &told, manual_open, 1);
+    struct orr_stream *s = compute(&f, 0), *t = communicate(&f, 0);
+    struct orr_buffer *a = alloc(s, 1000, "a");
+    launch(t, "k", a, NULL);
+    ok(orr_buffer_record_stream(a, t));
+    orr_buffer_free(&a);
+    manual_finish(manual_of(f.runtime), 1);
+    told_new(&told);
+    struct orr_buffer *b = alloc(s, 600, "b");
+    orr_buffer_free(&b);
+    b = alloc(s, 600, "c"); /* these bytes have had an owner since */
+    orr_buffer_free(&b);
+    b = alloc(s, 1000, "d");
+    orr_buffer_free(&b);
+    b = alloc(s, 1024, "e"); /* what the block has beyond 1000 bytes nobody has used */
+    assert_string_equal(told_new(&told),
+                        "buffer 2 'b' at 0:0+600 cmd 5 stream 0 host 0 after 1:1\n"
+                        "free 2 cmd 6 host 0\n"
+                        "buffer 3 'c' at 0:0+600 cmd 7 stream 0 host 0\n"
+                        "free 3 cmd 8 host 0\n"
+                        "buffer 4 'd' at 0:0+1000 cmd 9 stream 0 host 0 after 1:1\n"
+                        "free 4 cmd 10 host 0\n"
+                        "buffer 5 'e' at 0:0+1024 cmd 11 stream 0 host 0\n");
+    close_told(&f, &told);
+}
+
 static void a_wait_for_memory_is_no_order(void **state) {
     (void)state;
     struct fixture f;
@@ -484,6 +515,7 @@ int main(void) {
         cmocka_unit_test(whatever_the_host_has_seen_is_told),
         cmocka_unit_test(of_any_points_the_host_knows_one),
         cmocka_unit_test(reused_bytes_come_after_what_they_were_held_for),
+        cmocka_unit_test(what_a_smaller_owner_leaves_is_still_held_for_something),
         cmocka_unit_test(a_wait_for_memory_is_no_order),
         cmocka_unit_test(host_memory_and_what_the_host_does_with_it),
         cmocka_unit_test(members_of_a_collective_say_who_they_are),
