@@ -1,5 +1,7 @@
 /* What the check of runs costs: the same simulation with and without the monitor, without a trace.
  *
+ *     build/release/bench/bench_monitor [NAME]        all, or one of
+ *
  *     streams   8 devices with 8 streams each; a kernel with two ranges that it reads and one that
  *               it writes in turn on every stream, and every fourth time a stream waits for another
  *               one of its device: launch-bound, and nothing but launches
@@ -219,9 +221,10 @@ static void compare(enum way way) {
     bench_valuef((double)more, "bytes", "monitor_%s_bytes_10x", names[way]);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     bench_keep_memory();
     for (int way = 0; way < WAYS; way++)
-        compare((enum way)way);
+        if (argc < 2 || strcmp(argv[1], names[way]) == 0)
+            compare((enum way)way);
     return 0;
 }

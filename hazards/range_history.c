@@ -68,16 +68,20 @@ static struct orr__touches *copy_list(struct orr__touch_pool *pool, const struct
     return copy;
 }
 
-static bool append(struct orr__touch_pool *pool, struct orr__touches **list,
-                   const struct orr__touch *touch) {
-    struct orr__touches *old = *list;
-    if (old->count == (uint32_t)2 << old->size) {
-        struct orr__touches *larger = copy_list(pool, old, old->size + 1);
-        if (!larger)
-            return false;
-        free_list(pool, old);
-        *list = larger;
-    }
+/* Room for one more. */
+static bool grow_list(struct orr__touch_pool *pool, struct orr__touches **list) {
+    struct orr__touches *old = *list, *larger = copy_list(pool, old, old->size + 1);
+    if (!larger)
+        return false;
+    free_list(pool, old);
+    *list = larger;
+    return true;
+}
+
+static inline bool append(struct orr__touch_pool *pool, struct orr__touches **list,
+                          const struct orr__touch *touch) {
+    if ((*list)->count == (uint32_t)2 << (*list)->size && !grow_list(pool, list))
+        return false;
     (*list)->items[(*list)->count++] = *touch;
     return true;
 }
@@ -125,17 +129,23 @@ static bool insert_span(struct orr__range_history *history, struct orr__touch_po
     return true;
 }
 
-/* If a span goes on at `at`, it becomes two. */
-static bool split(struct orr__range_history *history, struct orr__touch_pool *pool, size_t index,
-                  uint64_t at) {
-    if (index == history->count || history->spans[index].lo >= at || history->spans[index].hi <= at)
-        return true;
+/* A span that goes on at `at` becomes two. */
+static bool cut(struct orr__range_history *history, struct orr__touch_pool *pool, size_t index,
+                uint64_t at) {
     const struct orr__touches *list = history->spans[index].touches;
     if (!insert_span(history, pool, index + 1, at, history->spans[index].hi,
                      copy_list(pool, list, list->size)))
         return false;
     history->spans[index].hi = at;
     return true;
+}
+
+/* The same if there is one. */
+static inline bool split(struct orr__range_history *history, struct orr__touch_pool *pool,
+                         size_t index, uint64_t at) {
+    if (index == history->count || history->spans[index].lo >= at || history->spans[index].hi <= at)
+        return true;
+    return cut(history, pool, index, at);
 }
 
 /* Drops spans that are empty, and joins neighbours that are alike, from `first` to before `end`. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The check of runs, from outside: a trace says what the run's own check said, and time plays no part.
+"""The check of runs, from outside: a trace says what the run's check said, and time plays no part.
 
     ORRERY=build/release/orrery tests/test_check_runs.py [PATTERN]
 
