@@ -502,6 +502,7 @@ static void step_stream(struct orr__hang_run *run, uint32_t stream) {
 
 void orr__hang_step(struct orr__hang_run *run, uint32_t process) {
     uint32_t hosts = run->model->host_count;
+    run->made++;
     if (process < hosts)
         step_host(run, process);
     else

@@ -63,6 +63,7 @@ struct orr__hang_run {
     struct orr__hang_change *log;
     size_t log_count, log_capacity;
     bool is_logging, failed;
+    uint64_t made; /* steps in all, those that were taken back too */
 
     struct orr_hang_step *steps; /* made so far, without those that go by themselves */
     size_t step_count, step_capacity;

@@ -10,7 +10,8 @@
 enum {
     STATES_BEFORE_PROBES = 1000,
     PROBES = 64,
-    PROBE_STEPS = 4 << 20 /* of all probes together, about */
+    PROBE_STEPS = 4 << 20, /* of all probes together, about */
+    WORK_PER_STATE = 64    /* steps and looks; so much for each state that is allowed */
 };
 
 /* A state in which something competes, and which of it is tried. */
@@ -25,7 +26,7 @@ struct search {
     struct orr__hang_settling now;
     struct orr__hang_seen seen;
     struct orr_hang_result *result;
-    uint64_t states_max;
+    uint64_t states_max, looks;
     bool has_probed;
     struct frame *frames;
     size_t frame_count, frame_capacity;
@@ -58,6 +59,7 @@ static uint32_t close_set(struct search *in, uint32_t seed, uint32_t limit) {
     add_to_set(in, seed);
     for (uint32_t i = 0; i < in->set_count; i++) {
         uint32_t process = in->set[i];
+        in->looks++;
         if (orr__hang_look(&in->now.run, process) != ORR__HANG_READY) {
             orr__hang_needed(&in->now.run, process, add_to_set, in);
             continue;
@@ -204,7 +206,9 @@ static enum orr_status visit(struct search *in, bool *out_done) {
                                                 orr__hang_state(&in->now.run, in->places), &is_new);
     if (status != ORR_OK)
         return status;
-    if (in->seen.count > in->states_max) {
+    uint64_t work_max =
+        in->states_max > UINT64_MAX / WORK_PER_STATE ? UINT64_MAX : in->states_max * WORK_PER_STATE;
+    if (in->seen.count > in->states_max || in->looks + in->now.run.made > work_max) {
         in->result->found_hang = in->result->kind == ORR_CHECK_HANG;
         in->result->kind = ORR_CHECK_UNKNOWN;
         return ORR_OK;
