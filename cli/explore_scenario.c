@@ -340,15 +340,18 @@ static enum orr_exit replay(const struct orr_cli *cli, struct orr_scenario_sched
     struct orr_explorer *explorer = NULL;
     struct orr_execution first, execution;
     const struct orr_memory *memory = cli->memory;
+    struct orr_picture normal = {0};
     struct orr_shown now = {
         .plan = schedule->shown.plan, .plan_length = schedule->shown.shown_steps, .times = 1};
     enum orr_exit exit = open_explorer(&schedule->explored, &explorer, &first, error);
     if (exit == ORR_EXIT_OK) {
-        enum orr_status status = orr_explorer_follow(explorer, schedule->shown.plan,
-                                                     schedule->shown.plan_length, true, &execution);
+        enum orr_status status = orr_picture_take(explorer, memory, &normal);
+        if (status == ORR_OK)
+            status = orr_explorer_follow(explorer, schedule->shown.plan,
+                                         schedule->shown.plan_length, true, &execution);
         if (status == ORR_OK)
             status = orr_explore_describe(explorer, &schedule->found, &execution, first.numbers,
-                                          memory, &now);
+                                          &normal, &now);
         if (status == ORR_OK)
             status = compare(&schedule->shown, &now, error);
         if (status == ORR_OK)
@@ -358,6 +361,7 @@ static enum orr_exit replay(const struct orr_cli *cli, struct orr_scenario_sched
         exit = status == ORR_OK ? ORR_EXIT_NO : orr_cli_exit(status);
     }
     orr_memory_free(memory, now.steps);
+    orr_picture_clear(&normal);
     orr_explorer_destroy(&explorer);
     return exit;
 }

@@ -15,7 +15,8 @@ enum {
     ORR_EXPLORE_ARGUMENTS_MAX = 256,
     ORR_EXPLORE_MESSAGE_MAX = 2048,
     ORR_EXPLORE_SHOWN_MAX = 32, /* findings that are looked at closely */
-    ORR_EXPLORE_JOBS = 32
+    ORR_EXPLORE_JOBS = 32,
+    ORR_SHOWN_TEXT_MAX = 160
 };
 
 /* A scenario that can be run: its text, machine and arguments. */
@@ -62,7 +63,6 @@ struct orr_shown {
     struct orr_shown_step *steps; /* shown_steps of them; owned */
 };
 
-enum { ORR_SHOWN_TEXT_MAX = 160 };
 struct orr_shown_step {
     uint8_t process;
     bool chosen; /* not the default */
@@ -90,15 +90,33 @@ enum orr_status orr_explore_search_all(const struct orr_explored *explored,
                                        struct orr_error *error) ORR_MUST_CHECK;
 void orr_explore_answer_clear(struct orr_explore_answer *answer);
 
+/* cli/explore_picture.c: what an execution that was told sites has left: live buffers, and what
+ * hosts have read, each with a digest; to say what differs. */
+struct orr_pictured {
+    uint64_t digest, key; /* key: what it is */
+    char text[ORR_SHOWN_TEXT_MAX];
+};
+struct orr_picture {
+    const struct orr_memory *memory;
+    struct orr_pictured *entries; /* owned; reads by host and order, then buffers */
+    size_t count, capacity;
+};
+enum orr_status orr_picture_take(struct orr_explorer *explorer, const struct orr_memory *memory,
+                                 struct orr_picture *out_picture) ORR_MUST_CHECK;
+/* Says the first thing that both have and that differs; false if there is none. */
+bool orr_picture_differs(const struct orr_picture *picture, const struct orr_picture *normal,
+                         char *text, size_t size);
+void orr_picture_clear(struct orr_picture *picture);
+
 /* cli/explore_shown.c: makes findings presentable, in answer->shown. */
 enum orr_status orr_explore_show_all(struct orr_explorer *explorer,
                                      const struct orr_execution *first,
                                      struct orr_explore_answer *answer) ORR_MUST_CHECK;
 /* Looks at the last execution, which was told sites, as one that shows `found`: everything but the
- * plan is filled in. */
+ * plan is filled in. `normal` is what the default schedule leaves. */
 enum orr_status orr_explore_describe(struct orr_explorer *explorer, const struct orr_found *found,
                                      const struct orr_execution *execution, uint64_t reference,
-                                     const struct orr_memory *memory,
+                                     const struct orr_picture *normal,
                                      struct orr_shown *shown) ORR_MUST_CHECK;
 void orr_shown_clear(struct orr_shown *shown, const struct orr_memory *memory);
 

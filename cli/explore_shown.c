@@ -316,9 +316,23 @@ static void say_result(const struct orr_execution *execution, struct orr_shown *
         snprintf(shown->result, sizeof shown->result, "%s", complete ? "error" : "hang");
 }
 
+static enum orr_status say_numbers(struct orr_explorer *explorer, const struct orr_picture *normal,
+                                   struct orr_shown *shown) {
+    struct orr_picture picture;
+    char text[ORR_SHOWN_TEXT_MAX] = "what is printed is something else";
+    enum orr_status status = orr_picture_take(explorer, normal->memory, &picture);
+    if (status == ORR_OK)
+        (void)orr_picture_differs(&picture, normal, text, sizeof text);
+    snprintf(shown->message, sizeof shown->message, "%s than in the default schedule", text);
+    orr_picture_clear(&picture);
+    return status;
+}
+
 enum orr_status orr_explore_describe(struct orr_explorer *explorer, const struct orr_found *found,
                                      const struct orr_execution *execution, uint64_t reference,
-                                     const struct orr_memory *memory, struct orr_shown *shown) {
+                                     const struct orr_picture *normal, struct orr_shown *shown) {
+    const struct orr_memory *memory = normal->memory;
+    enum orr_status status = ORR_OK;
     const struct orr_untimed *backend = orr_explorer_backend(explorer);
     const struct orr_untimed_step *steps = orr_untimed_steps(backend, &shown->length);
     shown->kind = found->kind;
@@ -335,11 +349,7 @@ enum orr_status orr_explore_describe(struct orr_explorer *explorer, const struct
         snprintf(shown->message, sizeof shown->message, "%s", orr_explorer_error(explorer)->text);
         break;
     case ORR_FOUND_EXPECTATION: say_expectation(explorer, execution, shown); break;
-    case ORR_FOUND_NUMBERS:
-        snprintf(shown->message, sizeof shown->message,
-                 "what is left in memory, read or printed is not what it is in the default "
-                 "schedule");
-        break;
+    case ORR_FOUND_NUMBERS: status = say_numbers(explorer, normal, shown); break;
     case ORR_FOUND_UNDEFINED: say_undefined(explorer, found, shown); break;
     case ORR_FOUND_RACE: say_race(explorer, found, shown); break;
     case ORR_FOUND_COUNT:
@@ -349,7 +359,7 @@ enum orr_status orr_explore_describe(struct orr_explorer *explorer, const struct
         shown->shown_steps =
             shown->plan_length < shown->length ? shown->plan_length : shown->length;
     shown->steps = orr_memory_alloc(memory, shown->shown_steps * sizeof *shown->steps);
-    if (!shown->steps)
+    if (!shown->steps || status != ORR_OK)
         return ORR_NO_MEMORY;
     for (uint32_t i = 0; i < shown->shown_steps; i++) {
         describe_step(explorer, &steps[i], &shown->steps[i]);
@@ -369,8 +379,9 @@ void orr_shown_clear(struct orr_shown *shown, const struct orr_memory *memory) {
 
 /* Fills in the next one; false if it says what another says already. */
 static enum orr_status show_one(struct orr_explorer *explorer, struct orr_found *found,
-                                uint64_t reference, const struct orr_memory *memory,
+                                uint64_t reference, const struct orr_picture *normal,
                                 struct orr_shown *shown) {
+    const struct orr_memory *memory = normal->memory;
     struct orr_execution execution;
     struct trial trial = {
         .explorer = explorer, .found = found, .reference = reference, .left = TRIES_MAX};
@@ -385,7 +396,7 @@ static enum orr_status show_one(struct orr_explorer *explorer, struct orr_found 
     minimize(&trial, shown);
     status = orr_explorer_follow(explorer, shown->plan, shown->plan_length, true, &execution);
     if (status == ORR_OK)
-        status = orr_explore_describe(explorer, found, &execution, reference, memory, shown);
+        status = orr_explore_describe(explorer, found, &execution, reference, normal, shown);
     return status;
 }
 
@@ -400,18 +411,13 @@ static bool join_shown(struct orr_explore_answer *answer, const struct orr_shown
     return false;
 }
 
-enum orr_status orr_explore_show_all(struct orr_explorer *explorer,
-                                     const struct orr_execution *first,
-                                     struct orr_explore_answer *answer) {
-    size_t count = answer->found_count;
-    count = count < ORR_EXPLORE_SHOWN_MAX ? count : ORR_EXPLORE_SHOWN_MAX;
-    answer->shown = orr_memory_alloc(answer->memory, count * sizeof *answer->shown);
-    if (!answer->shown)
-        return ORR_NO_MEMORY;
+static enum orr_status show_all(struct orr_explorer *explorer, const struct orr_execution *first,
+                                const struct orr_picture *normal, size_t count,
+                                struct orr_explore_answer *answer) {
     for (size_t i = 0; i < count; i++) {
         struct orr_shown *shown = &answer->shown[answer->shown_count];
         enum orr_status status =
-            show_one(explorer, &answer->found[i], first->numbers, answer->memory, shown);
+            show_one(explorer, &answer->found[i], first->numbers, normal, shown);
         if (status != ORR_OK || join_shown(answer, shown))
             orr_shown_clear(shown, answer->memory);
         else
@@ -420,4 +426,23 @@ enum orr_status orr_explore_show_all(struct orr_explorer *explorer,
             return status;
     }
     return ORR_OK;
+}
+
+enum orr_status orr_explore_show_all(struct orr_explorer *explorer,
+                                     const struct orr_execution *first,
+                                     struct orr_explore_answer *answer) {
+    struct orr_picture normal = {0};
+    struct orr_execution again;
+    size_t count = answer->found_count;
+    count = count < ORR_EXPLORE_SHOWN_MAX ? count : ORR_EXPLORE_SHOWN_MAX;
+    answer->shown = orr_memory_alloc(answer->memory, count * sizeof *answer->shown);
+    enum orr_status status = answer->shown ? ORR_OK : ORR_NO_MEMORY;
+    if (status == ORR_OK)
+        status = orr_explorer_follow(explorer, NULL, 0, true, &again);
+    if (status == ORR_OK)
+        status = orr_picture_take(explorer, answer->memory, &normal);
+    if (status == ORR_OK)
+        status = show_all(explorer, first, &normal, count, answer);
+    orr_picture_clear(&normal);
+    return status;
 }
