@@ -292,9 +292,16 @@ enum orr_exit orr_cli_explore_scenario(const struct orr_cli *cli, int argc, char
 
 /* --- replay --- */
 
+/* A site without the scenario's own path, which may be another one now. */
+static const char *line_of(const char *site, const char *path) {
+    size_t length = strlen(path);
+    return strncmp(site, path, length) == 0 && site[length] == ':' ? site + length : site;
+}
+
 /* The first step that is another one now; ORR_OK if all are as they were. */
-static enum orr_status compare(const struct orr_shown *saved, const struct orr_shown *now,
-                               struct orr_error *error) {
+static enum orr_status compare(const struct orr_scenario_schedule *schedule,
+                               const struct orr_shown *now, struct orr_error *error) {
+    const struct orr_shown *saved = &schedule->shown;
     for (uint32_t i = 0; i < saved->shown_steps; i++) {
         const struct orr_shown_step *old = &saved->steps[i];
         if (i >= now->shown_steps)
@@ -304,7 +311,8 @@ static enum orr_status compare(const struct orr_shown *saved, const struct orr_s
                                  (unsigned)(i + 1), old->does, old->by, old->site);
         const struct orr_shown_step *new = &now->steps[i];
         if (strcmp(old->by, new->by) != 0 || strcmp(old->does, new->does) != 0 ||
-            strcmp(old->site, new->site) != 0)
+            strcmp(line_of(old->site, schedule->path),
+                   line_of(new->site, schedule->explored.path)) != 0)
             return orr_error_set(error, ORR_INVALID,
                                  "schedule no longer fits: step %u wants '%s' by %s at %s, but it "
                                  "is '%s' by %s at %s",
@@ -353,7 +361,7 @@ static enum orr_exit replay(const struct orr_cli *cli, struct orr_scenario_sched
             status = orr_explore_describe(explorer, &schedule->found, &execution, first.numbers,
                                           &normal, &now);
         if (status == ORR_OK)
-            status = compare(&schedule->shown, &now, error);
+            status = compare(schedule, &now, error);
         if (status == ORR_OK)
             status = print_replay(cli, &schedule->explored, &now, as_json);
         if (status != ORR_OK)
