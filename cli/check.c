@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char usage[] =
     "usage: orrery check PROGRAM.jsonl [--all] [--redundant] [--repair FILE] [--states N]\n"
@@ -31,13 +32,15 @@ static const char usage[] =
 
 enum input { INPUT_PROGRAMS, INPUT_TRACE, INPUT_SCENARIO };
 
-/* By what is in it, and a scenario by its name: Lua has no mark. */
+/* By what is in it, and a scenario by its name: Lua has no mark. What was read of a pipe can't be read
+ * again, so only regular files are looked into. */
 static enum orr_exit find_input(const struct orr_cli *cli, const char *path,
                                 enum input *out_input) {
     static const char mark[16] = "SQLite format 3"; /* with the NUL behind it */
     size_t length = strlen(path);
     *out_input = INPUT_PROGRAMS;
-    if (strcmp(path, "-") == 0)
+    struct stat about;
+    if (strcmp(path, "-") == 0 || (stat(path, &about) == 0 && S_ISFIFO(about.st_mode)))
         return ORR_EXIT_OK;
     char start[sizeof mark];
     FILE *file = fopen(path, "rb");

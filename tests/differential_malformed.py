@@ -62,7 +62,8 @@ OPTIONAL = {
     "reads writes": WORK + TALK + ("memcpy_sync", "memset_sync", "host_read", "host_write"),
     "body": ("hostfn",), "kind count": ("coll",), "rank": TALK, "peer": ("send", "recv"),
     "comm": TALK, "reuse": ("alloc", "alloc_async"), "ignored": ("wait",),
-    "stream": ("alloc", "view", "record_stream", "graph_launch"), "buf": ("alloc", "free", "record_stream", "cuda_malloc"),
+    "stream": ("alloc", "view", "record_stream", "graph_launch"),
+    "buf": ("alloc", "free", "record_stream", "cuda_malloc"),
     "dev": ("memcpy_sync", "memset_sync", "sync_device", "implicit_sync"),
     "devs": ("sync_device", "implicit_sync")}
 

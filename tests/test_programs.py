@@ -181,6 +181,18 @@ def command_problem(text, arguments, code, words):
     return "%s not in: %s" % (missing, out) if missing else None
 
 
+def pipe_problem(lines):
+    """A named pipe is read once, from its beginning."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = os.path.join(folder, "pipe")
+        os.mkfifo(pipe)
+        with subprocess.Popen([ORRERY, "check", pipe], stdout=subprocess.PIPE) as run:
+            with open(pipe, "w", encoding="utf-8") as file:
+                file.write("\n".join(lines))
+            out = run.communicate(timeout=60)[0].decode()
+    return [] if "\n%d programs: " % len(lines) in out else [out[-200:]]
+
+
 def read(path):
     return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
@@ -203,7 +215,7 @@ def main():
                      list(problems(page)) or ([] if page else ["there are none"]))
     wrong = [(name, command_problem(*rest)) for name, *rest in COMMANDS]
     failed |= report(4, "%d uses of the command" % len(COMMANDS),
-                     ["%s: %s" % pair for pair in wrong if pair[1]])
+                     ["%s: %s" % pair for pair in wrong if pair[1]] + pipe_problem(ours))
     if SHARED.exists():
         shared = read(SHARED)
         failed |= report(5, "%d programs of %s have their verdicts" % (len(shared), SHARED.name),
