@@ -8,7 +8,8 @@
  *
  * A command of the legacy stream waits for the blocking streams as they are at its call, and is
  * the barrier that their later commands wait for. A record is no barrier: it only stands for what
- * was there. Of what a stream waits for already it isn't told again: it is in order. */
+ * was there. Nor is a wait for nothing, as for an event that was never recorded. Of what a stream
+ * waits for already it isn't told again: it is in order. */
 #include <assert.h>
 
 #include "runtime/runtime_internal.h"
@@ -99,7 +100,7 @@ enum orr_status orr__default_stream_settle(struct orr_stream *stream) {
     if (stream->sync == ORR_STREAM_NB || gather(stream, false, runtime->point_scratch) == 0)
         return ORR_OK;
     struct orr__pending *pending =
-        orr__pending_take(runtime, ORR_COMMAND_WAIT, runtime->id_wait, 0);
+        orr__pending_take(runtime, ORR_COMMAND_MARKER, runtime->id_wait, 0);
     if (!pending)
         return orr__runtime_no_memory(runtime);
     return orr__runtime_submit(stream, pending, NULL, 0, NULL);

@@ -393,7 +393,9 @@ static enum orr_status submit(struct orr_stream *stream, struct orr__pending *pe
             return status;
         }
     }
-    bool defaults = runtime->default_streams && stream->sync != ORR_STREAM_NB;
+    enum orr_command_kind kind = (enum orr_command_kind)pending->command.record.header.a;
+    bool acts = kind != ORR_COMMAND_WAIT || wait_count > 0; /* a wait for nothing does nothing */
+    bool defaults = runtime->default_streams && stream->sync != ORR_STREAM_NB && acts;
     bool adds_waits = defaults && !(pending->command.flags & ORR_COMMAND_GRAPH_NODE);
     enum orr_status status = orr__points_check(runtime, waits, wait_count);
     if (status == ORR_OK && adds_waits)
@@ -404,7 +406,6 @@ static enum orr_status submit(struct orr_stream *stream, struct orr__pending *pe
     }
     begin_attempts(runtime, waits, wait_count);
     prepare(stream, pending);
-    enum orr_command_kind kind = (enum orr_command_kind)pending->command.record.header.a;
     uint64_t id = pending->command.record.id;
     int64_t submit_ns = pending->command.submit_ns;
     status = submit_command(runtime, stream->id, &pending->command, &point);

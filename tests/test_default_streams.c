@@ -186,7 +186,7 @@ static void members_of_a_group_wait_in_their_own_streams(void **state) {
     launch(side, "c", NULL, NULL);
     assert_string_equal(
         told_new(&told),
-        "wait 4 'wait' host 0 stream 0:1 waits 2:1\n"
+        "marker 4 'wait' host 0 stream 0:1 waits 2:1\n"
         "collective 5 'b' host 0 stream 0:2 r1[0:64] comm 0 rank 0 seq 0 of 2 broadcast\n"
         "collective 6 'b' host 0 stream 1:1 w2[0:64] comm 0 rank 1 seq 0 of 2 broadcast\n"
         "kernel 7 'c' host 0 stream 2:2 waits 0:2\n");
