@@ -32,8 +32,8 @@ static const char usage[] =
 
 enum input { INPUT_PROGRAMS, INPUT_TRACE, INPUT_SCENARIO };
 
-/* By what is in it, and a scenario by its name: Lua has no mark. What was read of a pipe can't be read
- * again, so only regular files are looked into. */
+/* By what is in it, and a scenario by its name: Lua has no mark. What was read of a pipe can't be
+ * read again, so no pipe is looked into. */
 static enum orr_exit find_input(const struct orr_cli *cli, const char *path,
                                 enum input *out_input) {
     static const char mark[16] = "SQLite format 3"; /* with the NUL behind it */
