@@ -7,72 +7,86 @@
  * after the first: by the later operation, its accesses as listed, and for each the allocation, the
  * end of the name, and earlier accesses as listed. */
 
-static enum orr_status add_conflict(struct orr__order_plan *plan, uint32_t a, uint32_t b) {
-    for (uint32_t i = plan->conflict_count; i > 0 && plan->conflicts[i - 1].b == b; i--)
-        if (plan->conflicts[i - 1].a == a)
-            return ORR_OK;
+enum { KINDS = 3 }; /* of findings */
+
+/* What was found last with each action, or operation, as the earlier one: repetitions follow
+ * closely, as later ones come in order. */
+struct finder {
+    struct orr__order_plan *plan;
+    uint32_t *conflict_of;       /* by action: the later action, + 1 */
+    uint32_t *finding_of[KINDS]; /* by operation: the later operation, + 1 */
+};
+
+static enum orr_status add_conflict(struct finder *finder, uint32_t a, uint32_t b) {
+    struct orr__order_plan *plan = finder->plan;
+    if (finder->conflict_of[a] == b + 1)
+        return ORR_OK;
+    if (plan->conflict_count == ORR_PLAN_CONFLICTS_MAX)
+        return ORR_UNSUPPORTED;
     enum orr_status status = orr_memory_grow(
         plan->memory, &plan->conflicts, &plan->conflict_capacity, (size_t)plan->conflict_count + 1,
         sizeof *plan->conflicts, ORR_PLAN_CONFLICTS_MAX);
-    if (status == ORR_OK)
+    if (status == ORR_OK) {
         plan->conflicts[plan->conflict_count++] = (struct orr__conflict){a, b};
+        finder->conflict_of[a] = b + 1;
+    }
     return status;
 }
 
-static enum orr_status add_finding(struct orr__order_plan *plan,
+static enum orr_status add_finding(struct finder *finder,
                                    const struct orr__order_finding *finding) {
-    for (uint32_t i = plan->finding_count; i > 0; i--) {
-        const struct orr__order_finding *old = &plan->findings[i - 1];
-        if (old->op_b != finding->op_b)
-            break;
-        if (old->op_a == finding->op_a && old->kind == finding->kind)
-            return ORR_OK;
-    }
-    if (plan->finding_count == ORR_PLAN_FINDINGS_MAX)
+    struct orr__order_plan *plan = finder->plan;
+    int kind = finding->kind == ORR_CHECK_RACE             ? 0
+               : finding->kind == ORR_CHECK_USE_AFTER_FREE ? 1
+                                                           : 2;
+    if (finder->finding_of[kind][finding->op_a] == finding->op_b + 1 ||
+        plan->finding_count == ORR_PLAN_FINDINGS_MAX)
         return ORR_OK;
     enum orr_status status = orr_memory_grow(plan->memory, &plan->findings, &plan->finding_capacity,
                                              (size_t)plan->finding_count + 1,
                                              sizeof *plan->findings, ORR_PLAN_FINDINGS_MAX);
-    if (status == ORR_OK)
+    if (status == ORR_OK) {
         plan->findings[plan->finding_count++] = *finding;
+        finder->finding_of[kind][finding->op_a] = finding->op_b + 1;
+    }
     return status;
 }
 
 /* Actions a < b conflict: both as a pair to be ordered and as a finding. */
-static enum orr_status add_pair(struct orr__order_plan *plan, uint32_t a, uint32_t b,
+static enum orr_status add_pair(struct finder *finder, uint32_t a, uint32_t b,
                                 enum orr_check_verdict_kind kind, uint32_t buffer, uint64_t lo,
                                 uint64_t hi) {
     struct orr__order_finding finding = {.kind = kind,
-                                         .op_a = plan->actions[a].op,
-                                         .op_b = plan->actions[b].op,
+                                         .op_a = finder->plan->actions[a].op,
+                                         .op_b = finder->plan->actions[b].op,
                                          .action_a = a,
                                          .action_b = b,
                                          .buffer = buffer,
                                          .lo = lo,
                                          .hi = hi};
-    if (plan->conflict_count == ORR_PLAN_CONFLICTS_MAX)
-        return ORR_UNSUPPORTED;
-    enum orr_status status = add_conflict(plan, a, b);
-    return status == ORR_OK ? add_finding(plan, &finding) : status;
+    enum orr_status status = add_conflict(finder, a, b);
+    return status == ORR_OK ? add_finding(finder, &finding) : status;
 }
 
-static enum orr_status compare(struct orr__order_plan *plan, const struct orr__plan_access *old,
+static enum orr_status compare(struct finder *finder, const struct orr__plan_access *old,
                                const struct orr__plan_access *now) {
+    const struct orr__order_plan *plan = finder->plan;
     if (old->block != now->block || !(old->is_write || now->is_write) || old->hi <= now->lo ||
         now->hi <= old->lo || plan->actions[old->action].op == plan->actions[now->action].op ||
         orr__plan_is_before(plan, old->action, now->action))
         return ORR_OK;
-    return add_pair(plan, old->action, now->action,
+    return add_pair(finder, old->action, now->action,
                     old->name == now->name ? ORR_CHECK_RACE : ORR_CHECK_USE_AFTER_FREE, now->name,
                     old->lo > now->lo ? old->lo : now->lo, old->hi < now->hi ? old->hi : now->hi);
 }
 
 /* The access and everything before it. */
-static enum orr_status look_back(struct orr__order_plan *plan, uint32_t index) {
+static enum orr_status look_back(struct finder *finder, uint32_t index) {
+    const struct orr__order_plan *plan = finder->plan;
     const struct orr__plan_access *now = &plan->accesses[index];
     enum orr_status status = ORR_OK;
     if (now->alloc != ORR_NONE && !orr__plan_is_before(plan, now->alloc, now->action))
-        status = add_pair(plan, now->alloc, now->action, ORR_CHECK_USE_BEFORE_ALLOC, now->name,
+        status = add_pair(finder, now->alloc, now->action, ORR_CHECK_USE_BEFORE_ALLOC, now->name,
                           now->lo, now->hi);
     if (status == ORR_OK && now->ended_op != ORR_NONE) {
         struct orr__order_finding finding = {.kind = ORR_CHECK_USE_AFTER_FREE,
@@ -83,42 +97,59 @@ static enum orr_status look_back(struct orr__order_plan *plan, uint32_t index) {
                                              .buffer = now->name,
                                              .lo = now->lo,
                                              .hi = now->hi};
-        status = add_finding(plan, &finding);
+        status = add_finding(finder, &finding);
     }
     for (uint32_t i = 0; status == ORR_OK && i < index; i++)
-        status = compare(plan, &plan->accesses[i], now);
+        status = compare(finder, &plan->accesses[i], now);
     return status;
 }
 
 /* The action `index` ends the life of its name: after the allocation (if the stream frees it) and
  * after every access under this name. */
-static enum orr_status look_at_end(struct orr__order_plan *plan, uint32_t index) {
+static enum orr_status look_at_end(struct finder *finder, uint32_t index) {
+    const struct orr__order_plan *plan = finder->plan;
     const struct orr__action *end = &plan->actions[index];
     enum orr_status status = ORR_OK;
     bool is_async = plan->program->ops[end->op].kind == ORR_OP_FREE_ASYNC;
     for (uint32_t i = 0; is_async && status == ORR_OK && i < index; i++)
         if (plan->actions[i].role == ORR_ACTION_ALLOC && plan->actions[i].name == end->name &&
             !orr__plan_is_before(plan, i, index))
-            status = add_pair(plan, i, index, ORR_CHECK_USE_BEFORE_ALLOC, end->name, 0, 0);
+            status = add_pair(finder, i, index, ORR_CHECK_USE_BEFORE_ALLOC, end->name, 0, 0);
     for (uint32_t i = 0; status == ORR_OK && i < end->access_first; i++) {
         const struct orr__plan_access *old = &plan->accesses[i];
         if (old->name == end->name && old->block == end->block &&
             !orr__plan_is_before(plan, old->action, index))
-            status = add_pair(plan, old->action, index, ORR_CHECK_USE_AFTER_FREE, end->name,
+            status = add_pair(finder, old->action, index, ORR_CHECK_USE_AFTER_FREE, end->name,
                               old->lo, old->hi);
     }
     return status;
 }
 
-enum orr_status orr__plan_find_conflicts(struct orr__order_plan *plan) {
+static enum orr_status find_all(struct finder *finder) {
+    const struct orr__order_plan *plan = finder->plan;
     enum orr_status status = ORR_OK;
     for (uint32_t i = 0; status == ORR_OK && i < plan->action_count; i++) {
         const struct orr__action *action = &plan->actions[i];
         if (action->role == ORR_ACTION_END)
-            status = look_at_end(plan, i);
+            status = look_at_end(finder, i);
         for (uint32_t k = 0; status == ORR_OK && k < action->access_count; k++)
-            status = look_back(plan, action->access_first + k);
+            status = look_back(finder, action->access_first + k);
     }
+    return status;
+}
+
+enum orr_status orr__plan_find_conflicts(struct orr__order_plan *plan) {
+    struct finder finder = {.plan = plan};
+    uint32_t *marks = orr_memory_alloc(
+        plan->memory,
+        (plan->action_count + (size_t)KINDS * plan->program->op_count) * sizeof *marks);
+    if (!marks)
+        return ORR_NO_MEMORY;
+    finder.conflict_of = marks;
+    for (uint32_t i = 0; i < KINDS; i++)
+        finder.finding_of[i] = marks + plan->action_count + (size_t)i * plan->program->op_count;
+    enum orr_status status = find_all(&finder);
+    orr_memory_free(plan->memory, marks);
     return status;
 }
 
