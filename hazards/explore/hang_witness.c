@@ -5,7 +5,7 @@
 
 #include "hazards/explore/minimize.h"
 
-enum { RUNS_OF_PART = 512 };
+enum { RUNS_OF_PART = 512, STEPS_MAX = 4000000 /* of all parts that are tried for a finding */ };
 
 /* --- ends --- */
 
@@ -186,6 +186,7 @@ struct wanted {
     const struct orr__hang_end *end;
     const bool *needed;
     struct orr_schedule *schedule;
+    uint64_t *steps_left; /* counted, not timed, so that the answer is the same everywhere */
 };
 
 static bool holds_needed(const struct wanted *wanted, const struct orr__part *part) {
@@ -222,8 +223,12 @@ static enum orr_status search_part(const struct wanted *wanted, const struct orr
                                    struct orr__interleavings *search, bool *out_has) {
     uint32_t shortest = UINT32_MAX;
     enum orr_status status = ORR_OK;
-    for (int i = 0; status == ORR_OK && i < RUNS_OF_PART && orr__interleavings_next(search); i++) {
+    for (int i = 0; status == ORR_OK && i<RUNS_OF_PART && * wanted->steps_left> 0; i++) {
         bool is;
+        if (!orr__interleavings_next(search))
+            break;
+        uint64_t cost = search->step_count + 1;
+        *wanted->steps_left -= cost < *wanted->steps_left ? cost : *wanted->steps_left;
         if (search->is_given_up || search->step_count >= shortest)
             continue;
         status = is_wanted(wanted, part, search, &is);
@@ -240,7 +245,7 @@ static enum orr_status has_end(void *context, const struct orr__part *part, bool
     const struct wanted *wanted = context;
     struct orr__queue_plan *plan;
     *out_has = false;
-    if (!holds_needed(wanted, part))
+    if (*wanted->steps_left == 0 || !holds_needed(wanted, part))
         return ORR_OK;
     enum orr_status status = orr__queue_plan_create(part->program, &plan, NULL);
     if (status == ORR_INVALID)
@@ -263,7 +268,8 @@ enum orr_status orr__hang_minimize(const struct orr__queue_plan *plan, const uin
     if (!needed)
         return ORR_NO_MEMORY;
     mark_needed(plan, state, end, needed);
-    struct wanted wanted = {plan, end, needed, &finding->schedule};
+    uint64_t steps_left = STEPS_MAX;
+    struct wanted wanted = {plan, end, needed, &finding->schedule, &steps_left};
     enum orr_status status = orr__minimize(plan->program, has_end, &wanted);
     orr_memory_free(plan->memory, needed);
     return status;

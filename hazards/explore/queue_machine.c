@@ -67,16 +67,14 @@ static bool is_matched(const struct orr__queue_plan *plan, const uint32_t *state
         const struct orr__channel *other = &plan->channels[channel->match];
         return number < other->count && state[other->started + number] != 0;
     }
-    const struct orr_comm_info *comm = &plan->program->comms[channel->comm];
     uint32_t started = 0;
-    for (uint32_t i = 0; i < plan->channel_count; i++) {
-        const struct orr__channel *other = &plan->channels[i];
-        if (other->kind == ORR_OP_COLL && other->comm == channel->comm && other->is_listed &&
-            number < other->count && state[other->started + number] != 0)
-            for (uint32_t k = 0; k < comm->member_count; k++)
-                started += plan->program->members[comm->member_first + k] == other->rank;
+    for (uint32_t i = plan->comm_first[channel->comm]; i < plan->comm_first[channel->comm + 1];
+         i++) {
+        const struct orr__channel *other = &plan->channels[plan->comm_channels[i]];
+        if (number < other->count && state[other->started + number] != 0)
+            started += other->listed; /* a rank listed twice counts twice on both sides */
     }
-    return started == comm->member_count; /* a rank listed twice counts twice on both sides */
+    return started == plan->program->comms[channel->comm].member_count;
 }
 
 static bool can_call(const struct orr__queue_plan *plan, const uint32_t *state, uint32_t host) {
@@ -202,12 +200,12 @@ static void meet(const struct orr__queue_plan *plan, uint32_t *state, uint32_t o
     const struct orr__channel *channel = &plan->channels[plan->calls[op].channel];
     uint32_t number = state[plan->at.numbers + op];
     state[channel->started + number] = op + 1;
-    if (!channel->is_listed)
+    if (channel->listed == 0)
         return;
-    for (uint32_t i = 0; i < plan->channel_count; i++) {
-        const struct orr__channel *other = &plan->channels[i];
-        if (other->kind != ORR_OP_COLL || other->comm != channel->comm || !other->is_listed ||
-            number >= other->count || state[other->started + number] == 0)
+    for (uint32_t i = plan->comm_first[channel->comm]; i < plan->comm_first[channel->comm + 1];
+         i++) {
+        const struct orr__channel *other = &plan->channels[plan->comm_channels[i]];
+        if (other->listed == 0 || number >= other->count || state[other->started + number] == 0)
             continue;
         uint32_t met = state[other->started + number] - 1;
         if (differ(plan, op, met) && state[plan->at.mismatch] == 0) {

@@ -59,12 +59,13 @@ static enum orr_status list_calls(struct orr__queue_plan *plan) {
 
 /* --- channels --- */
 
-static bool is_listed(const struct orr_stream_program *program, uint32_t comm, uint32_t rank) {
+static uint32_t count_listed(const struct orr_stream_program *program, uint32_t comm,
+                             uint32_t rank) {
     const struct orr_comm_info *info = &program->comms[comm];
+    uint32_t count = 0;
     for (uint32_t i = 0; i < info->member_count; i++)
-        if (program->members[info->member_first + i] == rank)
-            return true;
-    return false;
+        count += program->members[info->member_first + i] == rank;
+    return count;
 }
 
 static uint32_t find_channel(const struct orr__queue_plan *plan, uint32_t kind, uint32_t comm,
@@ -94,10 +95,28 @@ static enum orr_status add_channel(struct orr__queue_plan *plan, uint32_t index)
             .comm = op->object,
             .rank = op->rank,
             .peer = peer,
-            .is_listed = op->kind == ORR_OP_COLL && is_listed(plan->program, op->object, op->rank)};
+            .listed =
+                op->kind == ORR_OP_COLL ? count_listed(plan->program, op->object, op->rank) : 0};
     }
     plan->channels[channel].count++;
     plan->calls[index].channel = channel;
+    return ORR_OK;
+}
+
+static enum orr_status list_channels(struct orr__queue_plan *plan) {
+    uint32_t comms = plan->program->names[ORR_NAME_COMM].count, count = 0;
+    plan->comm_first = orr_memory_alloc(plan->memory, (comms + 1) * sizeof *plan->comm_first);
+    plan->comm_channels =
+        orr_memory_alloc(plan->memory, plan->channel_count * sizeof *plan->comm_channels);
+    if (!plan->comm_first || !plan->comm_channels)
+        return ORR_NO_MEMORY;
+    for (uint32_t comm = 0; comm < comms; comm++) {
+        plan->comm_first[comm] = count;
+        for (uint32_t i = 0; i < plan->channel_count; i++)
+            if (plan->channels[i].kind == ORR_OP_COLL && plan->channels[i].comm == comm)
+                plan->comm_channels[count++] = i;
+    }
+    plan->comm_first[comms] = count;
     return ORR_OK;
 }
 
@@ -116,7 +135,7 @@ static enum orr_status make_channels(struct orr__queue_plan *plan) {
                 find_channel(plan, channel->kind == ORR_OP_SEND ? ORR_OP_RECV : ORR_OP_SEND,
                              channel->comm, channel->peer, channel->rank);
     }
-    return status;
+    return status == ORR_OK ? list_channels(plan) : status;
 }
 
 /* --- entries --- */
@@ -535,6 +554,8 @@ void orr__queue_plan_destroy(struct orr__queue_plan **handle) {
     orr_memory_free(memory, plan->device_of);
     orr_memory_free(memory, plan->slots_bind);
     orr_memory_free(memory, plan->channels);
+    orr_memory_free(memory, plan->comm_channels);
+    orr_memory_free(memory, plan->comm_first);
     orr_memory_free(memory, plan->uses);
     orr_memory_free(memory, plan->users);
     orr_memory_free(memory, plan->user_first);

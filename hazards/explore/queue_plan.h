@@ -44,8 +44,8 @@ struct orr__call {
 
 /* A sequence of numbers: of a rank's collectives of a communicator, of its sends to a peer, ... */
 struct orr__channel {
-    uint8_t kind;   /* ORR_OP_COLL, ORR_OP_SEND, ORR_OP_RECV */
-    bool is_listed; /* COLL: the communicator lists the rank */
+    uint8_t kind;    /* ORR_OP_COLL, ORR_OP_SEND, ORR_OP_RECV */
+    uint32_t listed; /* COLL: how often the communicator lists the rank */
     uint32_t comm, rank, peer;
     uint32_t count;   /* calls */
     uint32_t match;   /* SEND, RECV: the channel of the other side; ORR_NONE: nobody calls */
@@ -82,6 +82,8 @@ struct orr__queue_plan {
     uint32_t *device_of;   /* per stream: devices numbered from 0 */
     bool *slots_bind;      /* per device: more streams communicate than it has slots */
     struct orr__channel *channels;
+    uint32_t *comm_channels; /* those of COLL by communicator */
+    uint32_t *comm_first;    /* per communicator, and the end */
     struct orr__use *uses;
     struct orr__user *users; /* by object */
     uint32_t *user_first;    /* per object, and the end */
