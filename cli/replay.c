@@ -8,7 +8,7 @@
 #include "hazards/text_builder.h"
 
 static const char usage[] =
-    "usage: orrery replay FILE [PROGRAM.jsonl] [--json]\n"
+    "usage: orrery replay FILE [PROGRAM.jsonl|SCENARIO.lua] [--json]\n"
     "\n"
     "Runs a schedule that orrery explore saved again, step by step, and shows the finding. The\n"
     "file holds the program that it was found in; what is replayed is compared with what that\n"
