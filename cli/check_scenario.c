@@ -59,9 +59,9 @@ static enum orr_exit check(const struct orr_cli *cli, const struct orr_session_o
         orr_run_check_print(&result.check, options->scenario, as_json, cli->out);
         orr_run_check_report(&result.check, options->scenario, "run", report);
     }
-    if (exit > ORR_EXIT_NO)
+    if (exit > ORR_EXIT_NO && !result.check.ended_by[0])
         (void)orr_cli_fail(cli, &error);
-    else
+    else /* a hang is an answer */
         exit = orr_run_check_exit(&result.check);
     orr_session_result_clear(&result, cli->memory);
     return exit;

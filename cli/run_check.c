@@ -88,6 +88,24 @@ enum orr_status orr_run_check_end(struct orr_monitor *monitor, struct orr_runtim
     return ORR_OK;
 }
 
+enum orr_status orr_run_check_ended(struct orr_run_check *out_check,
+                                    const struct orr_memory *memory, const char *kind,
+                                    const char *message) {
+    struct orr_monitor_finding *findings = orr_memory_resize(
+        memory, out_check->findings, (out_check->finding_count + 1) * sizeof *findings);
+    if (!findings)
+        return ORR_NO_MEMORY;
+    snprintf(out_check->ended_by, sizeof out_check->ended_by, "%s", kind);
+    struct orr_monitor_finding *added = &findings[out_check->finding_count++];
+    out_check->findings = findings;
+    *added = (struct orr_monitor_finding){
+        .kind_text = out_check->ended_by, .severity = "error", .count = 1};
+    snprintf(added->message, sizeof added->message, "%s", message);
+    snprintf(added->fix, sizeof added->fix,
+             "let who is waited for make that call: one order of calls on all ranks");
+    return ORR_OK;
+}
+
 void orr_run_check_clear(struct orr_run_check *check, const struct orr_memory *memory) {
     orr_memory_free(memory, check->findings);
     *check = (struct orr_run_check){0};
@@ -121,9 +139,11 @@ static void put_finding(const struct orr_monitor_finding *finding, FILE *out) {
     fputc('}', out);
 }
 
-/* The gravest kind that there is. */
+/* The gravest kind that there is; what ended the run is. */
 static const char *verdict(const struct orr_run_check *check) {
     const struct orr_monitor_finding *first = NULL;
+    if (check->ended_by[0])
+        return check->ended_by;
     for (size_t i = 0; i < check->finding_count; i++)
         if (!first || check->findings[i].kind < first->kind)
             first = &check->findings[i];

@@ -15,6 +15,7 @@ struct orr_run_check {
     struct orr_monitor_finding *findings; /* owned */
     size_t finding_count;
     struct orr_monitor_figures figures;
+    char ended_by[32]; /* kind of the last finding, if that ended the run: a hang; else "" */
 };
 
 struct orr_recorder;
@@ -44,6 +45,10 @@ enum orr_status orr_watch_write_program(const struct orr_watch *watch,
 enum orr_status orr_run_check_end(struct orr_monitor *monitor, struct orr_runtime *runtime,
                                   const struct orr_memory *memory, struct orr_run_check *out_check,
                                   struct orr_error *error) ORR_MUST_CHECK;
+/* Adds a finding that ended the run; `out_check` stays where it is from then on. ORR_NO_MEMORY. */
+enum orr_status orr_run_check_ended(struct orr_run_check *out_check,
+                                    const struct orr_memory *memory, const char *kind,
+                                    const char *message) ORR_MUST_CHECK;
 void orr_run_check_clear(struct orr_run_check *check, const struct orr_memory *memory);
 
 /* Writes the findings and a summary as text, or as one JSON document. `subject` says what was

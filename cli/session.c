@@ -327,6 +327,10 @@ static enum orr_exit end_watch(struct session *session, enum orr_exit exit) {
     if (session->watch.monitor)
         status = orr_run_check_end(session->watch.monitor, session->runtime, session->memory,
                                    &session->result->check, session->error);
+    const char *ended_by = session->scenario ? orr_scenario_stopped(session->scenario) : NULL;
+    if (status == ORR_OK && session->watch.monitor && ended_by)
+        status = orr_run_check_ended(&session->result->check, session->memory, ended_by,
+                                     session->error->text);
     if (status == ORR_OK && session->watch.recorder && exit == ORR_EXIT_OK)
         status = orr_watch_write_program(&session->watch, session->memory, options->scenario,
                                          options->program, session->error);

@@ -216,7 +216,7 @@ void orr_scenario_describe_hosts(const struct orr_scenario *scenario, char *text
     (void)describe_all(scenario, text, size);
 }
 
-enum orr_status orr__hosts_hang(const struct orr_scenario *scenario, struct orr_error *error) {
+enum orr_status orr__hosts_hang(struct orr_scenario *scenario, struct orr_error *error) {
     char text[ORR_ERROR_TEXT_MAX];
     size_t live = describe_all(scenario, text, sizeof text);
     describe_ended(scenario, text, sizeof text);
@@ -225,7 +225,7 @@ enum orr_status orr__hosts_hang(const struct orr_scenario *scenario, struct orr_
         orr_error_set(error, ORR_DEVICE_FAILED, "%s: hang: %s for what never comes: %s%s%s",
                       scenario->config.path, live > 1 ? "all hosts wait" : "the host waits", text,
                       fault ? ": " : "", fault ? fault : "");
-    orr_runtime_finding(scenario->runtime, "hang", "error", 0, 0, 0, error->text, "");
+    orr__stop(scenario, "hang", error->text, "");
     return status;
 }
 

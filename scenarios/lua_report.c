@@ -1,7 +1,19 @@
 /* What libraries say about the scenario that uses them: where it is, and why it can't go on.
  *
  *     orrery.site()   orrery.stop{ kind =, message =, fix = } */
+#include <stdio.h>
+
 #include "scenarios/scenario_internal.h"
+
+void orr__stop(struct orr_scenario *scenario, const char *kind, const char *message,
+               const char *fix) {
+    snprintf(scenario->stop_kind, sizeof scenario->stop_kind, "%s", kind);
+    orr_runtime_finding(scenario->runtime, kind, "error", 0, 0, 0, message, fix);
+}
+
+const char *orr_scenario_stopped(const struct orr_scenario *scenario) {
+    return scenario->stop_kind[0] ? scenario->stop_kind : NULL;
+}
 
 /* "file:line" of the innermost call in the scenario's own file. */
 static int orrery_site(lua_State *L) {
@@ -20,7 +32,7 @@ static int orrery_stop(lua_State *L) {
     const char *kind = orr__field_text(L, 1, "stop", "kind", "stopped");
     const char *message = orr__field_text(L, 1, "stop", "message", "the scenario stopped");
     const char *fix = orr__field_text(L, 1, "stop", "fix", "");
-    orr_runtime_finding(orr__scenario_of(L)->runtime, kind, "error", 0, 0, 0, message, fix);
+    orr__stop(orr__scenario_of(L), kind, message, fix);
     return orr__raise(L, ORR_DEVICE_FAILED, "%s", message);
 }
 

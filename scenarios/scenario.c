@@ -307,6 +307,7 @@ static enum orr_status check_arguments(struct orr_scenario *scenario, struct orr
 
 enum orr_status orr_scenario_run(struct orr_scenario *scenario, struct orr_runtime *runtime,
                                  struct orr_error *error) {
+    scenario->stop_kind[0] = '\0';
     assert(scenario->host_count == 0); /* once */
     scenario->runtime = runtime;
     lua_pushcfunction(scenario->lua, prepare);

@@ -81,6 +81,10 @@ void orr_scenario_set_sites(struct orr_scenario *scenario, bool with_sites);
 void orr_scenario_host_text(const struct orr_scenario *scenario, uint32_t host, char *text,
                             size_t size);
 
+/* Kind of the finding that ended the last run ("hang", "collective-mismatch"), whose message is
+ * that of the error; NULL if none did. Borrowed until destroy. */
+const char *orr_scenario_stopped(const struct orr_scenario *scenario);
+
 /* Where its hosts are when a run has been left in the middle: "rank 0 at case.lua:7 in receive;
  * rank 1 at case.lua:9 in a wait for a device". "" if all have ended. */
 void orr_scenario_describe_hosts(const struct orr_scenario *scenario, char *text, size_t size);

@@ -35,6 +35,7 @@ enum {
     ORR__HOSTS_MAX = 65536,
     ORR__EXPECTATIONS_MAX = 1 << 20,
     ORR__WAITS_FOR_MAX = 80,
+    ORR__STOP_KIND_MAX = 32,
     ORR__RECORDINGS_MAX = 256,
     ORR__POOLS = 24
 };
@@ -104,6 +105,7 @@ struct orr_scenario {
      * reaches the top with that message has that status, any other is ORR_INVALID. */
     enum orr_status raised;
     char raised_text[ORR_ERROR_TEXT_MAX];
+    char stop_kind[ORR__STOP_KIND_MAX]; /* of the finding that ended the run; "" */
 
     struct orr_recording **recordings; /* that scenarios hold; owned */
     size_t recording_count, recording_capacity;
@@ -173,7 +175,7 @@ const char *orr__suggest(char *text, size_t size, const char *word, const char *
 /* True if a host waits for another one. */
 bool orr__hosts_wait(const struct orr_scenario *scenario);
 /* ORR_DEVICE_FAILED: nobody can go on; says which host is in which call, at which line. */
-enum orr_status orr__hosts_hang(const struct orr_scenario *scenario, struct orr_error *error);
+enum orr_status orr__hosts_hang(struct orr_scenario *scenario, struct orr_error *error);
 
 /* --- calls.c: what acting functions begin and end with --- */
 /* Announces host and site of the following runtime calls; raises where a block could not be
@@ -272,6 +274,9 @@ void orr__open_communicators(lua_State *L);
 void orr__open_mailboxes(lua_State *L);
 void orr__open_perturb(lua_State *L);
 void orr__open_reports(lua_State *L);
+/* A finding of severity error that ends the run, which fails with the same message. */
+void orr__stop(struct orr_scenario *scenario, const char *kind, const char *message,
+               const char *fix);
 void orr__open_expect(lua_State *L); /* to the table `expect` */
 
 /* --- lua_recording.c --- */
