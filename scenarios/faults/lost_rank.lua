@@ -1,6 +1,6 @@
 -- A rank dies in the middle of training. The others have called the next collective and would wait
--- for ever; the run ends at once and says which rank is in which call, and who was lost. Without the
--- fault (at=0) it ends well.
+-- for ever; the run ends at once and says which rank is in which call, and who was lost. Without
+-- the fault (at=0) it ends well.
 --
 -- devices: sim:teaching*3
 -- test: at=0

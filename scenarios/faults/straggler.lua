@@ -22,7 +22,8 @@ end
 local ended = {}
 for step = 1, p.steps do
     for i = 1, orrery.devices do
-        main[i]:kernel{ name = "gradient", reads = {weights[i]}, writes = {gradient[i]}, ns = 200000 }
+        main[i]:kernel{ name = "gradient", reads = {weights[i]}, writes = {gradient[i]},
+                        ns = 200000 }
         wire[i]:wait(main[i]:record())
     end
     world:all_reduce{ input = gradient }
