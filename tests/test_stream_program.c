@@ -401,8 +401,8 @@ static void hang_needs_no_fields_where_nothing_happens(void **state) {
 static void a_line_may_come_in_pieces(void **state) {
     (void)state;
     static const char *const lines[] = {
-        "  {\"id\":\"\xc3\xa4\\u00e4\",\"program\":{\"streams\":{\"s\":{\"dev\":10,\"kind\":"
-        "\"nb\"}},\"ops\":[{\"op\":\"kernel\",\"stream\":\"s\",\"reads\":[\"A[10:200]\"]}]}} \r",
+        ("  {\"id\":\"\xc3\xa4\\u00e4\",\"program\":{\"streams\":{\"s\":{\"dev\":10,\"kind\":"
+         "\"nb\"}},\"ops\":[{\"op\":\"kernel\",\"stream\":\"s\",\"reads\":[\"A[10:200]\"]}]}} \r"),
         "{\"id\":\"b\",\"program\":{\"streams\":{},\"ops\":[{\"op\":\"kernel\"}]}}",
         "{\"id\":\"c\" no",
         "   ",
