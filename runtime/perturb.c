@@ -66,6 +66,9 @@ static const struct {
 } time_units[] = {{"", 1}, {"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}},
   byte_units[] = {{"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
 
+#define TIME_MAX_NS UINT64_C(1000000000000000) /* 11 days, as of any call */
+#define BYTES_MAX   (UINT64_C(1) << 61)
+
 static bool read_whole(const char *text, uint64_t *out_value, const char **out_rest) {
     uint64_t value = 0;
     size_t digits = strspn(text, "0123456789");
@@ -85,7 +88,7 @@ static bool read_number(const char *text, uint64_t max, uint64_t *out_value) {
     return read_whole(text, out_value, &rest) && *rest == '\0' && *out_value <= max;
 }
 
-/* A time in ns, at most 2^61, or bytes. */
+/* A time in ns, at most 11 days, or bytes. */
 static bool read_amount(const char *text, bool time, uint64_t *out_value) {
     const char *rest;
     if (!read_whole(text, out_value, &rest))
@@ -96,7 +99,7 @@ static bool read_amount(const char *text, bool time, uint64_t *out_value) {
         if (strcmp(rest, time ? time_units[i].unit : byte_units[i].unit) != 0)
             continue;
         uint64_t times = time ? time_units[i].times : byte_units[i].times;
-        if (*out_value > (UINT64_C(1) << 61) / times)
+        if (*out_value > (time ? TIME_MAX_NS : BYTES_MAX) / times)
             return false;
         *out_value *= times;
         return true;
@@ -262,7 +265,9 @@ static const char *set_field(struct orr_perturb_rule *rule, enum field field, co
                                                                            : "a number from 1";
     case FIELD_AT: return set_time(&rule->at_ns, value) ? NULL : "a time, as in 2000 or 2us";
     case FIELD_NS: return set_time(&rule->ns, value) ? NULL : "a time, as in 2000 or 2us";
-    case FIELD_BY: return read_ppm(value, &rule->ppm) && rule->ppm > 0 ? NULL : "a factor above 0";
+    case FIELD_BY:
+        return read_ppm(value, &rule->ppm) && rule->ppm > 0 ? NULL
+                                                            : "a factor above 0, at most 1000000";
     case FIELD_BYTES:
         return read_amount(value, false, &rule->bytes) ? NULL : "bytes, as in 4096 or 2MiB";
     case FIELD_COUNT: break;

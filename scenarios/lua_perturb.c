@@ -10,22 +10,31 @@ static void check(lua_State *L, enum orr_status status, const struct orr_error *
         (void)orr__raise(L, status, "orrery.%s", error->text);
 }
 
+static void number_text(lua_Number value, char *text, size_t size) {
+    static const char zeros[] = ".000000";
+    if (value < 0 || value > 1e15 || value != value) { /* nothing that is meant */
+        snprintf(text, size, "%s", value != value ? "nan" : value < 0 ? "below 0" : "above 10^15");
+        return;
+    }
+    snprintf(text, size, "%.6f", value);
+    size_t length = strlen(text), end = length - (sizeof zeros - 1);
+    if (strcmp(text + end, zeros) == 0)
+        text[end] = '\0'; /* a whole number, as 1e6 is one */
+}
+
 /* The value at the top as it would stand on the command line; pops it. */
 static void take_text(lua_State *L, const char *key, char *text, size_t size) {
     int type = lua_type(L, -1);
     if (lua_isinteger(L, -1))
         snprintf(text, size, "%lld", (long long)lua_tointeger(L, -1));
-    else if (type == LUA_TNUMBER && lua_tonumber(L, -1) >= 0 && lua_tonumber(L, -1) <= 1e15)
-        snprintf(text, size, "%.6f", lua_tonumber(L, -1));
+    else if (type == LUA_TNUMBER)
+        number_text(lua_tonumber(L, -1), text, size);
     else if (type == LUA_TSTRING && lua_rawlen(L, -1) < size)
         snprintf(text, size, "%s", lua_tostring(L, -1));
     else
         (void)orr__raise(L, ORR_INVALID,
                          "orrery.perturb: %s: expected a number or a short text, got %s", key,
                          luaL_typename(L, -1));
-    size_t length = strlen(text), zeros = sizeof ".000000" - 1;
-    if (type == LUA_TNUMBER && length > zeros && strcmp(text + length - zeros, ".000000") == 0)
-        text[length - zeros] = '\0'; /* a whole number, as 1e6 is one */
     lua_pop(L, 1);
 }
 

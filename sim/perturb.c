@@ -302,21 +302,27 @@ static bool is_rank(const struct orr__sim *sim, const struct orr_perturb_rule *r
     return (host == 0 || host >= sim->first_rank) && rule->rank == rank;
 }
 
+/* No clock passes 2^61 ns, which no trace could tell. */
+static int64_t add_ns(const struct orr__sim *sim, uint32_t host, int64_t sum_ns, int64_t ns) {
+    int64_t left_ns = (INT64_C(1) << 61) - sim->hosts[host].now_ns - sum_ns;
+    return sum_ns + (ns < left_ns ? ns : left_ns > 0 ? left_ns : 0);
+}
+
 int64_t orr__perturb_call(struct orr__sim *sim, uint32_t host, int64_t ns) {
     uint64_t call = ++sim->hosts[host].calls;
-    int64_t more_ns = 0;
+    int64_t sum_ns = ns;
     for (uint32_t i = 0; i < sim->perturb->count; i++) {
         const struct orr_perturb_rule *rule = &sim->perturb->rules[i];
         if (rule->kind == ORR_PERTURB_HOST_JITTER) {
             uint64_t ppm = rule->ppm * draw(sim, rule->kind, host, call) / ORR_PPM;
-            more_ns += (int64_t)((wide)(uint64_t)ns * ppm / ORR_PPM);
+            sum_ns = add_ns(sim, host, sum_ns, (int64_t)((wide)(uint64_t)ns * ppm / ORR_PPM));
         }
         if (rule->kind == ORR_PERTURB_STALL_HOST && is_rank(sim, rule, host) &&
             (rule->nth == 0 || rule->nth == call)) {
-            more_ns += rule->ns;
+            sum_ns = add_ns(sim, host, sum_ns, rule->ns);
         }
     }
-    return ns + more_ns;
+    return sum_ns;
 }
 
 int64_t orr__perturb_late(const struct orr__sim *sim, uint32_t host) {

@@ -58,7 +58,8 @@ static void a_wrong_text_is_named(void **state) {
         {"straggler=devic:3",
          "perturb: unknown field of straggler 'devic'; did you mean 'device'?"},
         {"straggler=device:1,device:2,by:2", "perturb: straggler: device is there twice"},
-        {"straggler=device:1,by:0", "perturb: straggler: by: expected a factor above 0, got '0'"},
+        {"straggler=device:1,by:0",
+         "perturb: straggler: by: expected a factor above 0, at most 1000000, got '0'"},
         {"late_rank=ns:5y", "perturb: late_rank: ns: expected a time, as in 2000 or 2us, got '5y'"},
         {"late_rank=ns:9999999999999s",
          "perturb: late_rank: ns: expected a time, as in 2000 or 2us, got '9999999999999s'"},
@@ -92,8 +93,9 @@ static void rules_are_given_in_lua_too(void **state) {
     (void)state;
     expect_failure("orrery.perturb{ jiter = 0.1 }",
                    "demo.lua:1: orrery.perturb: unknown key 'jiter'; did you mean 'jitter'?");
-    expect_failure("orrery.perturb{ straggler = { device = 0, by = 'x' } }",
-                   "demo.lua:1: orrery.perturb: straggler: by: expected a factor above 0, got 'x'");
+    expect_failure(
+        "orrery.perturb{ straggler = { device = 0, by = 'x' } }",
+        "demo.lua:1: orrery.perturb: straggler: by: expected a factor above 0, at most 1000000, got 'x'");
     expect_failure("orrery.perturb{ straggler = { device = 7, by = 2 } }",
                    "demo.lua:1: perturb: straggler: there is no device 7; this run has 2, counted "
                    "from 0");
@@ -101,6 +103,9 @@ static void rules_are_given_in_lua_too(void **state) {
                    "demo.lua:1: perturb: slow_link: device 1 has no link to itself");
     expect_failure("orrery.perturb{ 0.1 }",
                    "demo.lua:1: orrery.perturb: expected names, as in { jitter = 0.1 }");
+    expect_failure("orrery.perturb{ jitter = -0.5 }",
+                   "demo.lua:1: orrery.perturb: jitter: expected a share from 0 to below 1, got "
+                   "'below 0'");
     expect_failure("orrery.perturb{ jitter = true }",
                    "demo.lua:1: orrery.perturb: jitter: expected a number or a short text, got "
                    "boolean");
@@ -281,6 +286,20 @@ static void every_call_of_a_host_can_stall(void **state) {
     }
 }
 
+static void clocks_stop_at_the_end_of_time(void **state) {
+    (void)state;
+    struct play play;
+    play_prepare(&play,
+                 "orrery.perturb{ stall_host = { ns = 10^15 } }\n"
+                 "local s = orrery.device(0):stream('compute')\n"
+                 "for i = 1, 3000 do s:kernel{ name = 'k' } end\n"
+                 "print(orrery.now() >= 1 << 61, orrery.now() < (1 << 61) + 10^9)\n",
+                 1);
+    play_run(&play);
+    assert_string_equal(play.printed, "true\ttrue\n");
+    play_end(&play);
+}
+
 /* --- what a race shows --- */
 
 static void a_delay_makes_a_race_show(void **state) {
@@ -427,6 +446,7 @@ int main(void) {
         cmocka_unit_test(a_late_rank_is_waited_for),
         cmocka_unit_test(a_lost_rank_is_named),
         cmocka_unit_test(every_call_of_a_host_can_stall),
+        cmocka_unit_test(clocks_stop_at_the_end_of_time),
         cmocka_unit_test(a_delay_makes_a_race_show),
         cmocka_unit_test(freed_bytes_are_handed_out_first),
         cmocka_unit_test(a_recorded_stream_keeps_its_bytes),
