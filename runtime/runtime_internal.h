@@ -261,20 +261,25 @@ struct orr_communicator {
 };
 
 struct orr_runtime {
-    const struct orr_memory *memory;
+    /* What every command looks at. */
     struct orr_backend *backend;
     const struct orr_backend_verbs *verbs;
+    struct orr_record_writer *writer; /* the sink's; NULL without one */
+    struct orr_observer *observer;    /* NULL: none */
+    struct orr__capture *capture;
+    uint64_t drop_wait;   /* the wait to be left out, 0 none */
+    bool default_streams; /* there are streams that are not non-blocking */
+    bool dispatches;      /* each device has a dispatch host that pays for launches */
+    bool timing_only, trace_accesses;
+    struct orr_perturb *perturb; /* NULL: nothing is perturbed */
+
+    const struct orr_memory *memory;
     struct orr_names *names;
     struct orr_sink *sink;
-    struct orr_record_writer *writer;              /* the sink's; NULL without one */
-    struct orr_observer *observer;                 /* NULL: none */
     struct orr_observed_access *observed_accesses; /* of the command that is being told */
     size_t observed_access_capacity;
-    bool timing_only, trace_accesses;
     enum orr_pageable pageable;
-    bool dispatches; /* each device has a dispatch host that pays for launches */
     uint64_t seed;
-    struct orr_perturb *perturb; /* NULL: nothing is perturbed */
 
     struct orr__device *devices;
     uint32_t device_count;
@@ -316,18 +321,16 @@ struct orr_runtime {
 
     struct orr__pending_pool pending_pools[ORR__PENDING_SIZES];
     struct orr_buffer *buffer_pool;
-    struct orr__capture *capture;
     struct orr_program *programs;         /* all, the newest first */
     const struct orr_point *submit_waits; /* of the command that is being submitted */
     uint32_t submit_wait_count;
-    uint64_t wait_count, drop_wait; /* waits told so far; the one to be left out, 0 none */
-    struct orr_point *kept_waits;   /* of the command that has lost one */
+    uint64_t wait_count;          /* waits told so far, in a run that leaves one out */
+    struct orr_point *kept_waits; /* of the command that has lost one */
     size_t kept_wait_capacity;
     uint64_t *idle_waits; /* that another wait made superfluous before any work came */
     size_t idle_wait_count, idle_wait_capacity;
     struct orr_point *default_waits; /* with those of default streams */
     size_t default_wait_capacity;
-    bool default_streams;        /* there are streams that are not non-blocking */
     uint32_t submit_group_count; /* members of the group that is being submitted */
 
     bool in_call, call_repeats; /* see orr__runtime_call_begin */
