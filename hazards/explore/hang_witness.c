@@ -187,6 +187,9 @@ struct wanted {
     const bool *needed;
     struct orr_schedule *schedule;
     uint64_t *steps_left; /* counted, not timed, so that the answer is the same everywhere */
+    const struct orr_schedule_step *guide; /* the run that was found */
+    uint32_t guide_count;
+    bool is_last; /* the part is the smallest: the shortest run is looked for, not any */
 };
 
 static bool holds_needed(const struct wanted *wanted, const struct orr__part *part) {
@@ -218,7 +221,17 @@ static enum orr_status is_wanted(const struct wanted *wanted, const struct orr__
     return ORR_OK;
 }
 
-/* Looks for the shortest run of the part with that end. */
+/* The run that was found, without what the part leaves out, most often ends like it. */
+static enum orr_status follow_guide(const struct wanted *wanted, const struct orr__part *part,
+                                    struct orr__interleavings *search, bool *out_has) {
+    uint64_t cost = wanted->guide_count + 1;
+    *wanted->steps_left -= cost < *wanted->steps_left ? cost : *wanted->steps_left;
+    orr__interleavings_follow(search, wanted->guide, wanted->guide_count, part->ops);
+    enum orr_status status = is_wanted(wanted, part, search, out_has);
+    return status == ORR_OK && *out_has ? store_run(search, part, wanted->schedule) : status;
+}
+
+/* Looks for a run of the part with that end, or for the shortest. */
 static enum orr_status search_part(const struct wanted *wanted, const struct orr__part *part,
                                    struct orr__interleavings *search, bool *out_has) {
     uint32_t shortest = UINT32_MAX;
@@ -237,6 +250,8 @@ static enum orr_status search_part(const struct wanted *wanted, const struct orr
         shortest = search->step_count;
         *out_has = true;
         status = store_run(search, part, wanted->schedule);
+        if (!wanted->is_last)
+            break;
     }
     return status == ORR_OK ? search->status : status;
 }
@@ -254,23 +269,88 @@ static enum orr_status has_end(void *context, const struct orr__part *part, bool
         return status;
     struct orr__interleavings search = {0};
     status = orr__interleavings_open(&search, plan);
-    if (status == ORR_OK)
+    if (status == ORR_OK && !wanted->is_last)
+        status = follow_guide(wanted, part, &search, out_has);
+    if (status == ORR_OK && !*out_has)
         status = search_part(wanted, part, &search, out_has);
     orr__interleavings_close(&search);
     orr__queue_plan_destroy(&plan);
     return status;
 }
 
+/* The shortest run found of the part that the schedule keeps. */
+static enum orr_status shorten(struct wanted *wanted) {
+    const struct orr_stream_program *program = wanted->plan->program;
+    uint64_t steps_left = STEPS_MAX;
+    struct orr__part part = {0};
+    bool has, *keep = orr_memory_alloc(program->memory, program->op_count);
+    if (!keep)
+        return ORR_NO_MEMORY;
+    for (uint32_t i = 0; i < wanted->schedule->kept_count; i++)
+        keep[wanted->schedule->kept[i]] = true;
+    enum orr_status status = orr__part_open(&part, program, keep);
+    wanted->is_last = true;
+    wanted->steps_left = &steps_left;
+    if (status == ORR_OK)
+        status = has_end(wanted, &part, &has);
+    orr__part_close(&part);
+    orr_memory_free(program->memory, keep);
+    return status;
+}
+
+/* Calls that only make sense together: those of one collective, by place in the list; the beginning
+ * and the end of a group. Each has the number of the first of them. */
+static void find_units(const struct orr__queue_plan *plan, uint32_t *ordinal, uint32_t *unit_of) {
+    const struct orr_stream_op *ops = plan->program->ops;
+    for (uint32_t i = 0; i < plan->program->op_count; i++) {
+        uint32_t depth = 0;
+        unit_of[i] = i;
+        ordinal[i] = 0;
+        for (uint32_t k = 0; k < i && ops[i].kind == ORR_OP_COLL; k++)
+            ordinal[i] += plan->calls[k].channel == plan->calls[i].channel;
+        for (uint32_t k = 0; k < i && ops[i].kind == ORR_OP_COLL && unit_of[i] == i; k++)
+            if (ops[k].kind == ORR_OP_COLL && ops[k].object == ops[i].object &&
+                ordinal[k] == ordinal[i])
+                unit_of[i] = k;
+        for (uint32_t k = i; k-- > 0 && ops[i].kind == ORR_OP_GROUP_END && unit_of[i] == i;) {
+            if (ops[k].host != ops[i].host)
+                continue;
+            if (ops[k].kind == ORR_OP_GROUP_START && depth == 0)
+                unit_of[i] = k;
+            depth += ops[k].kind == ORR_OP_GROUP_END;
+            depth -= ops[k].kind == ORR_OP_GROUP_START && depth > 0;
+        }
+    }
+}
+
 enum orr_status orr__hang_minimize(const struct orr__queue_plan *plan, const uint32_t *state,
                                    const struct orr__hang_end *end,
                                    struct orr_explore_finding *finding) {
+    const struct orr_schedule *found = &finding->schedule;
     bool *needed = orr_memory_alloc(plan->memory, plan->program->op_count);
-    if (!needed)
-        return ORR_NO_MEMORY;
-    mark_needed(plan, state, end, needed);
-    uint64_t steps_left = STEPS_MAX;
-    struct wanted wanted = {plan, end, needed, &finding->schedule, &steps_left};
-    enum orr_status status = orr__minimize(plan->program, has_end, &wanted);
+    struct orr_schedule_step *guide =
+        orr_memory_alloc(plan->memory, found->step_count * sizeof *guide);
+    uint32_t *units =
+        orr_memory_alloc(plan->memory, 2 * (size_t)plan->program->op_count * sizeof *units);
+    enum orr_status status = needed && guide && units ? ORR_OK : ORR_NO_MEMORY;
+    if (status == ORR_OK) {
+        find_units(plan, units + plan->program->op_count, units);
+        uint64_t steps_left = STEPS_MAX;
+        mark_needed(plan, state, end, needed);
+        memcpy(guide, found->steps, found->step_count * sizeof *guide);
+        struct wanted wanted = {.plan = plan,
+                                .end = end,
+                                .needed = needed,
+                                .schedule = &finding->schedule,
+                                .steps_left = &steps_left,
+                                .guide = guide,
+                                .guide_count = found->step_count};
+        status = orr__minimize(plan->program, units, has_end, &wanted);
+        if (status == ORR_OK)
+            status = shorten(&wanted);
+    }
     orr_memory_free(plan->memory, needed);
+    orr_memory_free(plan->memory, guide);
+    orr_memory_free(plan->memory, units);
     return status;
 }

@@ -234,6 +234,23 @@ void orr__interleavings_run(struct orr__interleavings *search, struct orr__strat
     }
 }
 
+void orr__interleavings_follow(struct orr__interleavings *search,
+                               const struct orr_schedule_step *steps, uint32_t count,
+                               const uint32_t *op_of) {
+    orr__queue_reset(search->plan, search->state);
+    search->step_count = 0;
+    search->is_given_up = false;
+    for (uint32_t i = 0; i < count && !has_met(search); i++) {
+        struct orr_schedule_step next;
+        if (orr__queue_next(search->plan, search->state, steps[i].actor, &next) &&
+            op_of[next.op] == steps[i].op && next.what == steps[i].what &&
+            orr__queue_can(search->plan, search->state, steps[i].actor))
+            step(search, steps[i].actor);
+    }
+    while (!has_met(search) && find_enabled(search) > 0)
+        step(search, search->enabled[0]);
+}
+
 enum orr_check_verdict_kind orr__interleavings_end(const struct orr__interleavings *search,
                                                    uint32_t *out_a, uint32_t *out_b) {
     *out_a = *out_b = ORR_NONE;

@@ -50,6 +50,13 @@ bool orr__interleavings_next(struct orr__interleavings *search);
 /* Runs one interleaving by a strategy, for which a run has begun. */
 void orr__interleavings_run(struct orr__interleavings *search, struct orr__strategy *strategy);
 
+/* Runs the interleaving that makes these steps as far as it can, those of operations that are not
+ * here left out, and then goes on with the first actor that can go. `op_of`: the operation that the
+ * steps name, for each of the program's. */
+void orr__interleavings_follow(struct orr__interleavings *search,
+                               const struct orr_schedule_step *steps, uint32_t count,
+                               const uint32_t *op_of);
+
 /* What the current run came to: MISMATCH (out: the two operations), HANG, or NO_HANG. */
 enum orr_check_verdict_kind orr__interleavings_end(const struct orr__interleavings *search,
                                                    uint32_t *out_a, uint32_t *out_b);

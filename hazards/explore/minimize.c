@@ -54,17 +54,32 @@ struct search {
     const struct orr_stream_program *whole;
     enum orr_status (*still)(void *context, const struct orr__part *part, bool *out_has);
     void *context;
-    bool *keep, *without; /* the best so far; the next to be tried */
-    uint32_t kept;
+    const uint32_t *unit_of; /* NULL: every operation is its own */
+    bool *keep, *without;    /* the best so far; the next to be tried */
+    uint32_t *place;         /* of a unit: how many kept ones come before it; ORR_NONE: left out */
 };
 
-/* Tries without the `count` kept operations that end at `last` (counted among the kept). */
+static uint32_t unit_of(const struct search *search, uint32_t op) {
+    return search->unit_of ? search->unit_of[op] : op;
+}
+
+/* Numbers the units that are kept, in order of their first operations; their number. */
+static uint32_t place_units(struct search *search) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < search->whole->op_count; i++)
+        search->place[i] = ORR_NONE;
+    for (uint32_t i = 0; i < search->whole->op_count; i++)
+        if (search->keep[i] && search->place[unit_of(search, i)] == ORR_NONE)
+            search->place[unit_of(search, i)] = count++;
+    return count;
+}
+
+/* Tries without units `first` to `first + count - 1` of those that are kept. */
 static enum orr_status try_without(struct search *search, uint32_t first, uint32_t count,
                                    bool *out_gone) {
-    uint32_t at = 0;
     for (uint32_t i = 0; i < search->whole->op_count; i++) {
-        search->without[i] = search->keep[i] && (at < first || at >= first + count);
-        at += search->keep[i];
+        uint32_t place = search->place[unit_of(search, i)];
+        search->without[i] = search->keep[i] && (place < first || place - first >= count);
     }
     struct orr__part part;
     *out_gone = false;
@@ -72,10 +87,8 @@ static enum orr_status try_without(struct search *search, uint32_t first, uint32
     if (status != ORR_OK)
         return status;
     status = search->still(search->context, &part, out_gone);
-    if (status == ORR_OK && *out_gone) {
+    if (status == ORR_OK && *out_gone)
         memcpy(search->keep, search->without, search->whole->op_count);
-        search->kept = part.op_count;
-    }
     orr__part_close(&part);
     return status;
 }
@@ -83,38 +96,50 @@ static enum orr_status try_without(struct search *search, uint32_t first, uint32
 /* One pass over pieces of this size, from the end: what comes last is needed least. */
 static enum orr_status pass(struct search *search, uint32_t size, bool *out_changed) {
     *out_changed = false;
-    for (uint32_t end = search->kept; end > 0;) {
+    for (uint32_t end = place_units(search); end > 0;) {
         uint32_t first = end > size ? end - size : 0;
         bool gone;
         enum orr_status status = try_without(search, first, end - first, &gone);
         if (status != ORR_OK)
             return status;
+        if (gone)
+            place_units(search); /* those before are where they were */
         *out_changed = *out_changed || gone;
         end = first;
     }
     return ORR_OK;
 }
 
-enum orr_status orr__minimize(const struct orr_stream_program *whole,
+static enum orr_status leave_out(struct search *search, const uint32_t *units) {
+    search->unit_of = units;
+    uint32_t size = place_units(search) / 2;
+    size = size > 0 ? size : 1;
+    for (;;) {
+        bool changed;
+        enum orr_status status = pass(search, size, &changed);
+        if (status != ORR_OK || (size == 1 && !changed))
+            return status;
+        size = size > 1 ? size / 2 : 1;
+    }
+}
+
+enum orr_status orr__minimize(const struct orr_stream_program *whole, const uint32_t *units,
                               enum orr_status (*still)(void *context, const struct orr__part *part,
                                                        bool *out_has),
                               void *context) {
-    struct search search = {
-        .whole = whole, .still = still, .context = context, .kept = whole->op_count};
+    struct search search = {.whole = whole, .still = still, .context = context};
     search.keep = orr_memory_alloc(whole->memory, whole->op_count);
     search.without = orr_memory_alloc(whole->memory, whole->op_count);
-    enum orr_status status = search.keep && search.without ? ORR_OK : ORR_NO_MEMORY;
+    search.place = orr_memory_alloc(whole->memory, whole->op_count * sizeof *search.place);
+    enum orr_status status = search.keep && search.without && search.place ? ORR_OK : ORR_NO_MEMORY;
     if (status == ORR_OK)
         memset(search.keep, true, whole->op_count);
-    uint32_t size = whole->op_count / 2 > 0 ? whole->op_count / 2 : 1;
-    while (status == ORR_OK) {
-        bool changed;
-        status = pass(&search, size, &changed);
-        if (size == 1 && !changed)
-            break;
-        size = size > 1 ? size / 2 : 1;
-    }
+    if (status == ORR_OK && units)
+        status = leave_out(&search, units);
+    if (status == ORR_OK)
+        status = leave_out(&search, NULL);
     orr_memory_free(whole->memory, search.keep);
     orr_memory_free(whole->memory, search.without);
+    orr_memory_free(whole->memory, search.place);
     return status;
 }

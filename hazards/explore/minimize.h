@@ -27,8 +27,10 @@ uint32_t orr__part_index(const struct orr__part *part, uint32_t op);
 
 /* Leaves operations out, in halves, quarters, ... and then one by one, as long as `still` says that
  * the part still has what is wanted, until nothing more can go (one operation alone). The last part
- * for which `still` said yes is the answer; nothing may be called, if the whole is the answer. */
-enum orr_status orr__minimize(const struct orr_stream_program *whole,
+ * for which `still` said yes is the answer; it may say no to all, and the whole is the answer.
+ * `unit_of` (NULL: none): operations that only make sense together have one number, below the
+ * number of operations; such units are left out first. */
+enum orr_status orr__minimize(const struct orr_stream_program *whole, const uint32_t *unit_of,
                               enum orr_status (*still)(void *context, const struct orr__part *part,
                                                        bool *out_has),
                               void *context) ORR_MUST_CHECK;

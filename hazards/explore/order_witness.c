@@ -191,7 +191,7 @@ enum orr_status orr__order_witness(const struct orr__order_plan *plan,
         return status;
     finding->shows_wrong = witness.is_wrong;
     struct wanted wanted = {plan->program, found, witness.is_wrong, finding};
-    return orr__minimize(plan->program, has_finding, &wanted);
+    return orr__minimize(plan->program, NULL, has_finding, &wanted);
 }
 
 /* --- text --- */
