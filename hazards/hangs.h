@@ -84,10 +84,9 @@ struct orr_hang_result {
     struct orr_hang_mismatch mismatch;
 };
 
-/* Searches. `states_max` 0: ORR_CHECK_STATES_DEFAULT; it bounds the work, too, by 64 steps and looks
- * at somebody's next step for each state. The program must be well-formed: every name
- * that an operation needs is there, and no group ends that has not begun. To be cleared in any
- * case. */
+/* Searches. `states_max` 0: ORR_CHECK_STATES_DEFAULT; it bounds the work, too, by 64 steps and
+ * looks at somebody's next step for each state. The program must be well-formed: every name that an
+ * operation needs is there, and no group ends that has not begun. To be cleared in any case. */
 enum orr_status orr_hangs_find(const struct orr_stream_program *program, uint64_t states_max,
                                struct orr_hang_result *out_result) ORR_MUST_CHECK;
 void orr_hang_result_clear(struct orr_hang_result *result);
