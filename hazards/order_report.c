@@ -132,11 +132,13 @@ static void add_redundant(struct report *report) {
     for (uint32_t i = 0; i < found.count; i++)
         add_redundant_op(report, &found.items[i], i == 0);
     if (as_json)
-        orr__build_format(&report->text, "], \"redundant_complete\": %s",
-                          found.is_complete ? "true" : "false");
-    else if (!found.is_complete)
-        orr__build_text(&report->text, "redundant: too long a program to try without each order; "
-                                       "only those that order nothing are listed\n");
+        orr__build_format(&report->text, "], \"redundant_untried\": %" PRIu32, found.untried);
+    else if (found.untried > 0)
+        orr__build_format(&report->text,
+                          "redundant: %" PRIu32
+                          " later ones were not tried; only whether they order "
+                          "anything is known\n",
+                          found.untried);
     orr_redundant_clear(&found, report->program->memory);
 }
 

@@ -17,7 +17,7 @@ struct orr_order_report_options {
 };
 
 /* JSON: `, "findings": [{"verdict", "ops", "count", "message"}, ...]`, with `"more_findings": true`
- * if they were cut; `, "redundant": [{"op", "why", "together"}, ...], "redundant_complete": true`.
+ * if they were cut; `, "redundant": [{"op", "why", "together"}, ...], "redundant_untried": 0`.
  * For people: a line each, every finding but the first, which the verdict tells. Programs that ask
  * other questions get empty text.
  *

@@ -4,7 +4,7 @@
 
 #include "hazards/order_internal.h"
 
-enum { STEPS_DEFAULT = 300000000 };
+enum { STEPS_DEFAULT = 50000000 };
 
 bool orr_redundant_is_candidate(const struct orr_stream_program *program, uint32_t op) {
     switch ((enum orr_stream_op_kind)program->ops[op].kind) {
@@ -69,13 +69,19 @@ struct search {
     bool *effective;
     bool *alone;    /* the one that is tried */
     bool *together; /* what can go at once, so far */
-    bool decides_needs;
+    uint64_t steps_left;
 };
 
 /* An operation that has an effect: whether a check misses it. */
 static enum orr_status try_without(struct search *search, uint32_t op,
                                    struct orr_redundant *redundant) {
     bool alone = false, together = false;
+    uint64_t steps = 2 * (uint64_t)search->program->op_count;
+    if (search->steps_left < steps) {
+        redundant->untried++;
+        return ORR_OK;
+    }
+    search->steps_left -= steps;
     search->alone[op] = true;
     enum orr_status status = is_safe(search->program, search->alone, NULL, &alone);
     search->alone[op] = false;
@@ -99,18 +105,10 @@ static enum orr_status search_all(struct search *search, struct orr_redundant *r
             continue;
         if (!search->effective[i])
             status = add(program, i, ORR_REDUNDANT_NOTHING_NEW, true, redundant);
-        else if (search->decides_needs)
+        else
             status = try_without(search, i, redundant);
     }
     return status;
-}
-
-/* How many operations the checks for NOT_NEEDED may take. */
-static uint64_t steps_of(const struct search *search) {
-    uint64_t candidates = 0;
-    for (uint32_t i = 0; i < search->program->op_count; i++)
-        candidates += orr_redundant_is_candidate(search->program, i) && search->effective[i];
-    return 2 * candidates * search->program->op_count;
 }
 
 static enum orr_status find(struct search *search, uint64_t steps_max,
@@ -118,8 +116,7 @@ static enum orr_status find(struct search *search, uint64_t steps_max,
     enum orr_status status = is_safe(search->program, NULL, search->effective, &redundant->is_safe);
     if (status != ORR_OK || !redundant->is_safe)
         return status;
-    search->decides_needs = steps_of(search) <= (steps_max > 0 ? steps_max : STEPS_DEFAULT);
-    redundant->is_complete = search->decides_needs;
+    search->steps_left = steps_max > 0 ? steps_max : STEPS_DEFAULT;
     return search_all(search, redundant);
 }
 

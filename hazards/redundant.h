@@ -29,16 +29,16 @@ struct orr_redundant {
     struct orr_redundant_item *items; /* in order of operations; owned */
     uint32_t count;
     bool is_safe; /* the program has no finding and is well-formed; else nothing was looked for */
-    bool is_complete; /* NOT_NEEDED was decided for all; else for none */
+    uint32_t untried; /* operations of which it was not found out whether a finding needs them */
     size_t capacity;
 };
 
 /* Orders only: what orr_redundant_find looks at. */
 bool orr_redundant_is_candidate(const struct orr_stream_program *program, uint32_t op);
 
-/* Finds them. NOTHING_NEW takes one check of the program; NOT_NEEDED up to two checks per remaining
- * operation, and is left out if those would take more than `steps_max` operations in all; 0: the
- * default, 300 million, some seconds. Errors: ORR_NO_MEMORY. */
+/* Finds them. NOTHING_NEW takes one check of the program; NOT_NEEDED one or two per remaining
+ * operation, in order, until they have taken `steps_max` operations in all; 0: the default, 50
+ * million, some seconds. Errors: ORR_NO_MEMORY. */
 enum orr_status orr_redundant_find(const struct orr_stream_program *program, uint64_t steps_max,
                                    struct orr_redundant *out_redundant) ORR_MUST_CHECK;
 /* Frees the items. */

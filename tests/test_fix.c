@@ -245,12 +245,28 @@ static void what_orders_nothing_and_what_nothing_needs(void **state) {
         struct orr_redundant redundant;
         char text[256];
         assert_int_equal(orr_redundant_find(program, 0, &redundant), ORR_OK);
-        assert_true(redundant.is_safe && redundant.is_complete);
+        assert_true(redundant.is_safe);
+        assert_int_equal(redundant.untried, 0);
         describe_redundant(&redundant, text, sizeof text);
         assert_string_equal(text, spares[i].redundant);
         orr_redundant_clear(&redundant, program->memory);
         orr_stream_program_destroy(&program);
     }
+}
+
+static void a_long_program_is_tried_as_far_as_asked(void **state) {
+    (void)state;
+    struct orr_memory memory = orr_memory_system();
+    struct orr_stream_program *program =
+        stream_program_of(&memory, "k s w:A; rec e s; wait t e; k t r:B; wait t e; esync e");
+    struct orr_redundant redundant;
+    char text[256];
+    assert_int_equal(orr_redundant_find(program, 12, &redundant), ORR_OK);
+    describe_redundant(&redundant, text, sizeof text);
+    assert_string_equal(text, "1 not-needed*, 4 nothing-new*");
+    assert_int_equal(redundant.untried, 2);
+    orr_redundant_clear(&redundant, program->memory);
+    orr_stream_program_destroy(&program);
 }
 
 /* The program without one operation, or without all that can go together. */
@@ -354,6 +370,7 @@ int main(void) {
         cmocka_unit_test(random_programs_are_repaired_step_by_step),
         cmocka_unit_test(missing_memory_leaves_nothing_behind),
         cmocka_unit_test(what_orders_nothing_and_what_nothing_needs),
+        cmocka_unit_test(a_long_program_is_tried_as_far_as_asked),
         cmocka_unit_test(a_sync_is_either_missed_or_listed),
         cmocka_unit_test(without_what_has_no_effect_every_finding_stays),
     };

@@ -324,7 +324,7 @@ static void a_report_tells_what_can_go(void **state) {
         "redundant: op 4 'wait t e' orders nothing: nobody learns anything new from it\n");
     assert_report(program, true, false, true,
                   ", \"redundant\": [{\"op\": 4, \"why\": \"nothing-new\", \"together\": true}], "
-                  "\"redundant_complete\": true");
+                  "\"redundant_untried\": 0");
     assert_report(program, true, false, false, "");
     program->oracle = ORR_ORACLE_HANG;
     assert_report(program, true, true, true, "");
