@@ -106,10 +106,20 @@ static void add_member(struct orr_monitor *monitor, struct orr__actor *stream,
         .actor = orr__actor_index(monitor, stream), .command = *command, .access_first = first};
 }
 
+/* A damaged trace may lack members; those that are there meet then. */
+static bool is_other_group(const struct orr_monitor *monitor,
+                           const struct orr_observed_command *command) {
+    const struct orr_observed_command *first = &monitor->members[0].command;
+    return command->communicator != first->communicator ||
+           command->collective != first->collective || command->members != first->members;
+}
+
 static void tell_command(struct orr_observer *observer,
                          const struct orr_observed_command *command) {
     struct orr_monitor *monitor = monitor_of(observer);
     monitor->figures.commands++;
+    if (monitor->member_count > 0 && is_other_group(monitor, command))
+        meet(monitor);
     if (command->stream == ORR_ID_NONE) {
         tell_host_access(monitor, command);
         return;

@@ -1,4 +1,5 @@
-/* Fuzzes the reader of traces: a small good database, damaged as the input says.
+/* Fuzzes the reader of traces, and the check that is told what it has read: a small good database,
+ * damaged as the input says.
  *
  * Random bytes are not an SQLite file, and a database is larger than an input, so an input is a
  * list of changes: byte 0 holds flags, bytes 1 to 3 the length to cut the file to (0: whole), then
@@ -11,8 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hazards/check.h"
+#include "hazards/monitor.h"
+#include "hazards/observer_tee.h"
+#include "hazards/recorder.h"
+#include "trace/observe.h"
 #include "trace/sqlite_sink.h"
-#include "trace/timeline.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,7 +26,8 @@ enum {
     FLAG_JOURNAL_HEADER = 2,
     CHANGE_BYTES = 5,
     HEAD_BYTES = 4,
-    PATH_BYTES = 256
+    PATH_BYTES = 256,
+    STREAMS = 4
 };
 
 static struct {
@@ -46,20 +52,33 @@ static void write_records(struct orr_sink *sink, struct orr_names *names) {
     struct orr_record_host host = {.header = ORR_RECORD_HEADER(host, HOST), .name = name};
     orr_record_push(&sink->writer, &device);
     orr_record_push(&sink->writer, &peak);
-    orr_record_push(&sink->writer, &stream);
+    for (; stream.id < STREAMS; stream.id++)
+        orr_record_push(&sink->writer, &stream);
     orr_record_push(&sink->writer, &host);
     for (uint64_t id = 1; id <= 300; id++) {
         struct orr_record_command command = {
             .header = ORR_RECORD_HEADER(command, COMMAND), .id = id, .name = name, .site = name};
         struct orr_record_edge edge = {
-            .header = ORR_RECORD_HEADER(edge, EDGE), .src = id, .dst = 300 - id};
+            .header = ORR_RECORD_HEADER(edge, EDGE), .src = id / 2, .dst = id};
         struct orr_record_access access = {
-            .header = ORR_RECORD_HEADER(access, ACCESS), .cmd = id, .bytes = id << 30};
+            .header = ORR_RECORD_HEADER(access, ACCESS), .cmd = id, .bytes = 1 + id % 256};
         struct orr_record_sync sync = {.header = ORR_RECORD_HEADER(sync, SYNC), .id = id};
-        struct orr_record_buffer buffer = {.header = ORR_RECORD_HEADER(buffer, BUFFER), .id = id};
+        struct orr_record_buffer buffer = {.header = ORR_RECORD_HEADER(buffer, BUFFER),
+                                           .id = id,
+                                           .block = UINT64_C(1) << 32 | id % 7,
+                                           .bytes = 256 + 64 * (id % 11),
+                                           .alloc_cmd = id / 2,
+                                           .stream = id % STREAMS};
+        struct orr_record_buffer_free end = {
+            .header = ORR_RECORD_HEADER(buffer_free, BUFFER_FREE), .id = id / 3, .free_cmd = id};
         struct orr_record_buffer_role role = {
             .header = ORR_RECORD_HEADER(buffer_role, BUFFER_ROLE), .id = id, .after_cmd = id};
-        access.header.a = ORR_ACCESS_READ;
+        command.header.a = (uint8_t)(id % ORR_COMMAND_KIND_COUNT);
+        command.stream = id % 5 < STREAMS ? (uint32_t)(id % 5) : ORR_ID_NONE;
+        command.seq = command.stream == ORR_ID_NONE ? 0 : id / 5 + 1;
+        edge.header.a = (uint8_t)(id % ORR_EDGE_KIND_COUNT);
+        access.buffer = 1 + id / 4;
+        access.header.a = (uint8_t)(ORR_ACCESS_READ + id % 3);
         role.header.a = (uint8_t)(id % ORR_ROLE_COUNT);
         sync.header.a = (uint8_t)(id % ORR_SYNC_KIND_COUNT);
         orr_record_push(&sink->writer, &command);
@@ -67,6 +86,8 @@ static void write_records(struct orr_sink *sink, struct orr_names *names) {
         orr_record_push(&sink->writer, &access);
         orr_record_push(&sink->writer, &sync);
         orr_record_push(&sink->writer, &buffer);
+        if (id % 3 == 0)
+            orr_record_push(&sink->writer, &end);
         orr_record_push(&sink->writer, &role);
     }
 }
@@ -135,6 +156,36 @@ static void write_damaged(const uint8_t *data, size_t size) {
     write_file(fuzz.path, fuzz.bytes, cut ? cut : fuzz.size, "", 0);
 }
 
+/* Whatever it says: the check of the trace, and of its calls as a stream program, come to an end. */
+static void check(const struct orr_timeline *timeline, const struct orr_memory *memory) {
+    struct orr_monitor *monitor;
+    struct orr_recorder *recorder;
+    struct orr_names *names;
+    struct orr_observer_tee tee;
+    struct orr_error error = {0};
+    must(orr_monitor_create(memory, NULL, &monitor) == ORR_OK, "monitor");
+    must(orr_recorder_create(memory, &recorder) == ORR_OK, "recorder");
+    orr_observer_tee_init(&tee, orr_monitor_observer(monitor), orr_recorder_observer(recorder));
+    if (orr_timeline_observe(timeline, &tee.observer, memory, &names, &error) == ORR_OK) {
+        struct orr_stream_program *program;
+        struct orr_check_verdict verdict;
+        for (size_t i = 0; i < orr_monitor_finding_count(monitor); i++) {
+            struct orr_monitor_finding finding;
+            orr_monitor_finding(monitor, i, &finding);
+            must(finding.message[0] && finding.fix[0], "a finding without text");
+        }
+        if (orr_recorder_program(recorder, &program) == ORR_OK) {
+            if (orr_stream_program_check(program, NULL, &verdict) == ORR_OK)
+                must(verdict.kind != ORR_CHECK_NO_HANG, "another oracle");
+            orr_check_verdict_clear(&verdict);
+        }
+        orr_stream_program_destroy(&program);
+    }
+    orr_names_destroy(&names);
+    orr_recorder_destroy(&recorder);
+    orr_monitor_destroy(&monitor);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct orr_memory memory = orr_memory_system();
     if (!fuzz.good)
@@ -150,6 +201,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum orr_status status = orr_timeline_read(fuzz.path, &memory, &timeline, &error);
     must((status == ORR_OK) == (timeline != NULL), "a status and no timeline");
     must(status == ORR_OK || (status == error.status && error.text[0]), "a failure without text");
+    if (timeline)
+        check(timeline, &memory);
     orr_timeline_destroy(&timeline);
     unlink(fuzz.path);
     unlink(fuzz.journal);

@@ -17,7 +17,7 @@
 #include "tests/monitor_model.h"
 #include "tests/support.h"
 
-enum { PROGRAMS = 3000 };
+enum { PROGRAMS = 1500 };
 
 /* Findings of call `b`, of the two kinds that two accesses make. */
 static void compare(const struct model *model, const struct orr_monitor *monitor, uint64_t seed) {
