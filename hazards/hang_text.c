@@ -199,6 +199,46 @@ static void say_end(struct orr__builder *out, const struct orr_hang_result *resu
         }
 }
 
+/* The communicators that a rank's calls go to, in the order of its calls. */
+static void say_order(struct orr__builder *out, const struct orr_stream_program *program,
+                      uint32_t rank) {
+    uint32_t said = 0;
+    orr__build_text(out, "\nrank ");
+    orr__hang_say_rank(out, program, rank);
+    orr__build_text(out, " calls");
+    for (uint32_t i = 0; i < program->op_count; i++) {
+        const struct orr_stream_op *op = &program->ops[i];
+        bool is_call =
+            op->kind == ORR_OP_COLL || op->kind == ORR_OP_SEND || op->kind == ORR_OP_RECV;
+        if (!is_call || op->rank != rank)
+            continue;
+        if (said++ == CALLS_MAX) {
+            orr__build_text(out, ", ...");
+            return;
+        }
+        orr__build_format(out, "%s %s", said > 1 ? "," : "",
+                          name(program, ORR_NAME_COMM, op->object));
+    }
+}
+
+/* If ranks wait in different communicators: in which order two of them call these. */
+static void say_orders(struct orr__builder *out, const struct orr_stream_program *program,
+                       const struct orr_hang_result *result) {
+    const struct orr_hang_blocked *first = NULL;
+    for (uint32_t i = 0; i < result->blocked_count; i++) {
+        const struct orr_hang_blocked *one = &result->blocked[i];
+        if (one->reason != ORR_HANG_FOR_PARTNER)
+            continue;
+        first = first ? first : one;
+        uint32_t rank = program->ops[first->op].rank, other = program->ops[one->op].rank;
+        if (one->object == first->object || rank == other)
+            continue;
+        say_order(out, program, rank);
+        say_order(out, program, other);
+        return;
+    }
+}
+
 static void say_hang(struct orr__builder *out, const struct orr_stream_program *program,
                      const struct orr_hang_result *result) {
     if (result->circle != ORR_NONE)
@@ -209,6 +249,7 @@ static void say_hang(struct orr__builder *out, const struct orr_stream_program *
         orr__build_format(out, "\n%s", result->blocked[i].text);
     if (result->blocked_count > LINES_MAX)
         orr__build_format(out, "\nand %u more", result->blocked_count - LINES_MAX);
+    say_orders(out, program, result);
 }
 
 static void say_call(struct orr__builder *out, const struct orr_stream_program *program,

@@ -227,7 +227,9 @@ static void a_hang_names_everybody_and_the_circle(void **state) {
         "stream a0: op 0 'r0: coll A x a0' has started and waits for rank r1's call number 1 of "
         "communicator A, op 5 'r1: coll A x a1', which host r1 does not get to\n"
         "stream b1: op 3 'r1: coll B x b1' has started and waits for rank r0's call number 1 of "
-        "communicator B, op 2 'r0: coll B x b0', which host r0 does not get to",
+        "communicator B, op 2 'r0: coll B x b0', which host r0 does not get to\n"
+        "rank r0 calls A, B\n"
+        "rank r1 calls B, A",
         "move op 1 'r0: ssync a0' behind the calls that the other ranks wait for (checked: without "
         "it nothing hangs)");
 }
