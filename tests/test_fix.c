@@ -10,6 +10,7 @@
 
 #include "hazards/fix.h"
 #include "hazards/order_internal.h"
+#include "hazards/order_report.h"
 #include "hazards/redundant.h"
 #include "tests/order_naive.h"
 #include "tests/program_random.h"
@@ -176,6 +177,21 @@ static void random_programs_are_repaired_step_by_step(void **state) {
     assert_true(stuck * 20 <= repaired);
 }
 
+static void report_and_repair(const struct orr_stream_program *program) {
+    const struct orr_order_report_options options = {.all = true, .redundant = true};
+    struct orr_stream_program *repaired;
+    uint32_t count;
+    bool is_safe;
+    char *text;
+    if (orr_order_report(program, &options, &text) == ORR_OK)
+        orr_memory_free(program->memory, text);
+    else
+        assert_null(text);
+    if (orr_fix_all(program, 10, &repaired, &count, &is_safe) == ORR_OK)
+        assert_true(is_safe && count == 1);
+    orr_stream_program_destroy(&repaired);
+}
+
 static void fix_everything(struct memory_counting *memory, void *context) {
     struct orr_stream_program *program;
     struct orr_fix fix;
@@ -191,6 +207,7 @@ static void fix_everything(struct memory_counting *memory, void *context) {
     if (orr_redundant_find(program, 0, &redundant) == ORR_OK)
         assert_false(redundant.is_safe);
     orr_redundant_clear(&redundant, program->memory);
+    report_and_repair(program);
     program->memory = kept;
     orr_stream_program_destroy(&program);
 }
