@@ -1,18 +1,30 @@
 /* Random programs over streams of all kinds, host memory and copies: what a run of them is found to
  * be by the monitor, from the waits that the runtime puts in, is what the happens-before oracle
- * says of the same operations as a stream program, whose rules for default streams are its own.
+ * says of the same operations as a stream program, whose rules for default streams are its own. So
+ * is what the trace of the run is found to be, of some of them.
  *
  *     ORR_TEST_SEED=1 build/release/tests/test_default_random [PROGRAMS]
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "hazards/check.h"
 #include "hazards/monitor.h"
 #include "tests/program_text.h"
 #include "tests/runtime_fixture.h"
+#include "trace/observe.h"
+#include "trace/sqlite_sink.h"
 
-enum { STREAMS = 6, EVENTS = 3, BUFFERS = 6, BYTES = 8, OPS_MAX = 12, TEXT_MAX = 4096 };
+enum {
+    STREAMS = 6,
+    EVENTS = 3,
+    BUFFERS = 6,
+    BYTES = 8,
+    OPS_MAX = 12,
+    TEXT_MAX = 4096,
+    TRACED_EVERY = 50
+};
 
 static const struct {
     const char *name, *kind;
@@ -39,6 +51,7 @@ struct program {
     struct orr_event *events[EVENTS];
     char text[TEXT_MAX];
     size_t length;
+    char path[64]; /* of its trace; "": it leaves none */
 };
 
 static uint64_t below(struct program *p, uint64_t count) {
@@ -86,7 +99,12 @@ static struct orr_buffer *make_buffer(struct program *p, int i) {
     return NULL;
 }
 
-static void begin(struct program *p, uint64_t seed) {
+static void open_trace(struct program *p) {
+    snprintf(p->path, sizeof p->path, "/tmp/orrery-default-%ld.db", (long)getpid());
+    ok(orr_sqlite_sink_open(p->path, NULL, &p->f.memory.table, &p->f.config.sink, &p->f.error));
+}
+
+static void begin(struct program *p, uint64_t seed, bool traced) {
     memset(p, 0, sizeof *p);
     p->state = seed;
     fixture_prepare(&p->f, orr_sim_open, 2);
@@ -94,6 +112,8 @@ static void begin(struct program *p, uint64_t seed) {
     p->f.config.observer = orr_monitor_observer(p->monitor);
     p->f.config.pageable = below(p, 2) ? ORR_PAGEABLE_STAGED : ORR_PAGEABLE_STRICT;
     p->f.config.sink = NULL;
+    if (traced)
+        open_trace(p);
     fixture_start(&p->f);
     if (p->f.config.pageable == ORR_PAGEABLE_STAGED)
         say(p, "option staged; ");
@@ -241,10 +261,10 @@ static void add_operation(struct program *p) {
 
 /* --- both answers --- */
 
-static bool has_race(const struct program *p) {
-    for (size_t i = 0; i < orr_monitor_finding_count(p->monitor); i++) {
+static bool has_race(const struct orr_monitor *monitor) {
+    for (size_t i = 0; i < orr_monitor_finding_count(monitor); i++) {
         struct orr_monitor_finding finding;
-        orr_monitor_finding(p->monitor, i, &finding);
+        orr_monitor_finding(monitor, i, &finding);
         if (finding.kind == ORR_MONITOR_RACE)
             return true;
     }
@@ -264,18 +284,39 @@ static bool oracle_says_race(struct program *p, uint64_t seed) {
     return race;
 }
 
-static bool check_program(uint64_t seed) {
+/* The run has ended. */
+static bool trace_has_race(struct program *p) {
+    const struct orr_memory *memory = &p->f.memory.table;
+    struct orr_timeline *timeline;
+    struct orr_monitor *monitor;
+    struct orr_names *names;
+    ok(p->f.config.sink->close(p->f.config.sink, "ok", &p->f.error));
+    ok(orr_timeline_read(p->path, memory, &timeline, &p->f.error));
+    ok(orr_monitor_create(memory, NULL, &monitor));
+    ok(orr_timeline_observe(timeline, orr_monitor_observer(monitor), memory, &names, &p->f.error));
+    bool race = has_race(monitor);
+    orr_monitor_destroy(&monitor);
+    orr_names_destroy(&names);
+    orr_timeline_destroy(&timeline);
+    unlink(p->path);
+    return race;
+}
+
+static bool check_program(uint64_t seed, bool traced) {
     struct program p;
-    begin(&p, seed);
+    begin(&p, seed, traced);
     uint64_t count = 2 + below(&p, OPS_MAX - 1);
     for (uint64_t i = 0; i < count; i++)
         add_operation(&p);
-    bool race = has_race(&p), wanted = oracle_says_race(&p, seed);
+    bool race = has_race(p.monitor), wanted = oracle_says_race(&p, seed);
     if (race != wanted)
         fail_msg("seed %llu: the run %s, the oracle says %s: %s", (unsigned long long)seed,
                  race ? "races" : "does not race", wanted ? "race" : "no-race", p.text);
+    ok(orr_runtime_finish(p.f.runtime));
     orr_runtime_destroy(&p.f.runtime);
     orr_monitor_destroy(&p.monitor);
+    if (traced && trace_has_race(&p) != wanted)
+        fail_msg("seed %llu: the trace says otherwise: %s", (unsigned long long)seed, p.text);
     fixture_close(&p.f);
     return race;
 }
@@ -286,7 +327,7 @@ static void runs_race_as_the_oracle_says(void **state) {
     (void)state;
     uint64_t seed = random_seed(20261130), races = 0;
     for (uint64_t i = 0; i < programs; i++)
-        races += check_program(seed * 1000000 + i + 1);
+        races += check_program(seed * 1000000 + i + 1, i % TRACED_EVERY == 0);
     print_message("%llu programs, %llu with races\n", (unsigned long long)programs,
                   (unsigned long long)races);
     assert_in_range(races, programs / 10, programs - programs / 10);
