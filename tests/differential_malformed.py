@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Mutated stream programs: `orrery check` calls malformed exactly those that a plain reading of the
-format calls malformed, and judges the others as tests/stream_program_model.py does.
+format calls malformed, and judges the others as tests/stream_program_model.py does. And lines whose
+characters are mutated have an id exactly where Python's json finds an object with one.
 
     tests/differential_malformed.py [--mutants N]
 
@@ -256,6 +257,49 @@ def ask(programs):
         yield answer["verdict"], pair, answer["message"]
 
 
+LINE = (r'{"id":"a\u00e9\n","x":[1,-0.5e+3,true,null,"\\\/\"",{"k":[]}],'
+        '"program":{"streams":{},"ops":[]}}')
+PIECES = list('{}[]",:\\0123456789eE+-.tfnu \t\r/abxAF') + [
+    "\x01", "\x7f", "\u00e9", "\ufeff", "\u2028", "\\u", "\\ud83d\\ude00", "\\x", "true", "null",
+    "NaN", "Infinity"]
+
+
+def mutate_text(rng):
+    text = list(LINE)
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        at, how = rng.randrange(len(text)), rng.random()
+        if how < 0.3:
+            del text[at]
+        else:
+            text[at:at + (how < 0.6)] = [rng.choice(PIECES)]
+    return "".join(text)
+
+
+def no_constant(name):
+    raise ValueError(name)
+
+
+def id_of(text):
+    try:
+        value = json.loads(text, parse_constant=no_constant)
+    except ValueError:
+        return None
+    found = value.get("id") if isinstance(value, dict) else None
+    return found if is_text(found) else None
+
+
+def check_texts(count, rng):
+    """Mutated lines whose id is another than Python's."""
+    lines = [mutate_text(rng) for _ in range(count)]
+    run = subprocess.run([ORRERY, "check", "-", "--json"], input="\n".join(lines).encode(),
+                         capture_output=True, check=False)
+    answers = [json.loads(line)["id"] for line in run.stdout.decode().split("\n")[:-1]]
+    if len(answers) != count:
+        return ["%d answers to %d lines" % (len(answers), count)]
+    return ["%r: id %r, Python %r" % (line, answer, id_of(line))
+            for line, answer in zip(lines, answers) if answer != id_of(line)]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--mutants", type=int, default=4000)
@@ -272,14 +316,18 @@ def main():
             want[0] if want else "judged by the command alone", 0) + 1
         if want and got[:2] != want:
             wrong.append((program, want, got))
-    print("1..1")
+    print("1..2")
     print("# seed %s: %s" % (SEED, ", ".join("%d %s" % (n, name) for name, n in sorted(
         tally.items()))))
     for program, want, got in wrong[:5]:
         print("# %s\n#   expected %s, command %s" % (json.dumps(program), want, got))
     failed = bool(wrong) or len(answers) != count
     print("%s 1 - %d mutated programs" % ("not ok" if failed else "ok", count))
-    return 1 if failed else 0
+    texts = check_texts(count, rng)
+    for text in texts[:5]:
+        print("# " + text)
+    print("%s 2 - %d lines with mutated characters" % ("not ok" if texts else "ok", count))
+    return 1 if failed or texts else 0
 
 
 if __name__ == "__main__":
