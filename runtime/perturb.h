@@ -32,7 +32,8 @@
  * commands of a device in the order in which they are enqueued (kernel, copy, fill, collective,
  * host function), those with that name or in that stream for a delay, calls of a host, allocations
  * of a device. `peer` is a device or `host`; without it all links of the device are meant. A
- * collective uses all links between its members, a send those that it goes over. `rank` is the
+ * collective uses all links between its members, a send those that it goes over; for a delay it is
+ * rank 0's command. `rank` is the
  * number of a host that orrery.host made; without it the program is meant. `name` is a command's,
  * `stream` a stream's name.
  *
