@@ -1,9 +1,9 @@
 /* Fuzzes the reader of schedules, replay, and exploration of whatever program comes out.
  *
- * The input is a schedule file. Steps are replayed even if the fingerprint no longer fits: they must
- * be refused or run, whatever the program has become. The program is explored under a small budget
- * and checked: where neither gave up, both say the same; and what was found is written, read back
- * and replayed to the same outcome. */
+ * The input is a schedule file. Steps are replayed even if the fingerprint no longer fits: they
+ * must be refused or run, whatever the program has become. The program is explored under a small
+ * budget and checked: where neither gave up, both say the same; and what was found is written, read
+ * back and replayed to the same outcome. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -30,10 +30,10 @@ enum { ORR_EXPLORE_BUDGET_DEFAULT = 1000000, ORR_EXPLORE_WITNESSES_DEFAULT = 16 
 
 struct orr_explore_options {
     enum orr_explore_strategy strategy;
-    uint64_t budget; /* runs at most; at least 1 */
-    uint64_t seed;   /* pct, random */
-    uint32_t depth;  /* pct: constraints on the order that a bug needs; 1 to 64 */
-    uint32_t threads;
+    uint64_t budget;    /* runs at most; at least 1 */
+    uint64_t seed;      /* pct, random */
+    uint32_t depth;     /* pct: constraints on the order that a bug needs; 1 to 64 */
+    uint32_t threads;   /* of oracle hb; interleavings (hang) are explored by the caller's alone */
     uint32_t witnesses; /* findings that get a minimized schedule; the others are only named */
     /* Called on the caller's thread now and then with the number of runs so far; may be NULL. */
     void (*progress)(void *context, uint64_t runs);
