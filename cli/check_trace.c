@@ -1,6 +1,21 @@
+#include <string.h>
+
 #include "cli/check.h"
 #include "cli/run_check.h"
 #include "trace/observe.h"
+
+/* What ended the run, if its calls were to blame: the trace has that as a finding. */
+static enum orr_status add_end(const struct orr_timeline *timeline, const struct orr_memory *memory,
+                               struct orr_run_check *check, struct orr_error *error) {
+    enum orr_status status = ORR_OK;
+    for (size_t i = 0; status == ORR_OK && !check->ended_by[0] && i < timeline->finding_count;
+         i++) {
+        const struct orr_timeline_finding *finding = &timeline->findings[i];
+        if (strcmp(finding->kind, "hang") == 0 || strcmp(finding->kind, "collective-mismatch") == 0)
+            status = orr_run_check_ended(check, memory, finding->kind, finding->message);
+    }
+    return status == ORR_OK ? ORR_OK : orr_error_set(error, status, "no memory for findings");
+}
 
 static enum orr_status check(const struct orr_cli *cli, const struct orr_check_request *request,
                              struct orr_run_check *out_check, struct orr_error *error) {
@@ -21,6 +36,8 @@ static enum orr_status check(const struct orr_cli *cli, const struct orr_check_r
     }
     if (status == ORR_OK)
         status = orr_run_check_end(monitor, NULL, cli->memory, out_check, error);
+    if (status == ORR_OK)
+        status = add_end(timeline, cli->memory, out_check, error);
     orr_monitor_destroy(&monitor);
     orr_names_destroy(&names);
     orr_timeline_destroy(&timeline);

@@ -156,7 +156,8 @@ static void write_damaged(const uint8_t *data, size_t size) {
     write_file(fuzz.path, fuzz.bytes, cut ? cut : fuzz.size, "", 0);
 }
 
-/* Whatever it says: the check of the trace, and of its calls as a stream program, come to an end. */
+/* Whatever it says: the check of the trace, and of its calls as a stream program, come to an
+ * end. */
 static void check(const struct orr_timeline *timeline, const struct orr_memory *memory) {
     struct orr_monitor *monitor;
     struct orr_recorder *recorder;
