@@ -219,7 +219,12 @@ static enum orr_exit explore(const struct orr_cli *cli, struct request *request,
                              struct orr_explorer *explorer, const struct orr_execution *first,
                              struct orr_error *error) {
     struct orr_explore_answer answer;
+    struct orr_execution silent; /* as the search's: a program may print lines */
     uint32_t steps;
+    if (orr_explorer_follow(explorer, NULL, 0, false, &silent) != ORR_OK)
+        return orr_cli_exit(
+            orr_error_set(error, ORR_NO_MEMORY, "%s", orr_explorer_error(explorer)->text));
+    first = &silent;
     (void)orr_untimed_steps(orr_explorer_backend(explorer), &steps);
     request->order.options.length = steps;
     bool shows = isatty(fileno(cli->err)) != 0;

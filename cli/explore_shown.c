@@ -379,8 +379,8 @@ void orr_shown_clear(struct orr_shown *shown, const struct orr_memory *memory) {
 
 /* Fills in the next one; false if it says what another says already. */
 static enum orr_status show_one(struct orr_explorer *explorer, struct orr_found *found,
-                                uint64_t reference, const struct orr_picture *normal,
-                                struct orr_shown *shown) {
+                                uint64_t reference, uint64_t with_sites,
+                                const struct orr_picture *normal, struct orr_shown *shown) {
     const struct orr_memory *memory = normal->memory;
     struct orr_execution execution;
     struct trial trial = {
@@ -396,7 +396,7 @@ static enum orr_status show_one(struct orr_explorer *explorer, struct orr_found 
     minimize(&trial, shown);
     status = orr_explorer_follow(explorer, shown->plan, shown->plan_length, true, &execution);
     if (status == ORR_OK)
-        status = orr_explore_describe(explorer, found, &execution, reference, normal, shown);
+        status = orr_explore_describe(explorer, found, &execution, with_sites, normal, shown);
     return status;
 }
 
@@ -411,13 +411,14 @@ static bool join_shown(struct orr_explore_answer *answer, const struct orr_shown
     return false;
 }
 
-static enum orr_status show_all(struct orr_explorer *explorer, const struct orr_execution *first,
-                                const struct orr_picture *normal, size_t count,
+/* Digests of numbers: of the default schedule as the search ran it, and when told sites. */
+static enum orr_status show_all(struct orr_explorer *explorer, uint64_t reference,
+                                uint64_t with_sites, const struct orr_picture *normal, size_t count,
                                 struct orr_explore_answer *answer) {
     for (size_t i = 0; i < count; i++) {
         struct orr_shown *shown = &answer->shown[answer->shown_count];
         enum orr_status status =
-            show_one(explorer, &answer->found[i], first->numbers, normal, shown);
+            show_one(explorer, &answer->found[i], reference, with_sites, normal, shown);
         if (status != ORR_OK || join_shown(answer, shown))
             orr_shown_clear(shown, answer->memory);
         else
@@ -442,7 +443,7 @@ enum orr_status orr_explore_show_all(struct orr_explorer *explorer,
     if (status == ORR_OK)
         status = orr_picture_take(explorer, answer->memory, &normal);
     if (status == ORR_OK)
-        status = show_all(explorer, first, &normal, count, answer);
+        status = show_all(explorer, first->numbers, again.numbers, &normal, count, answer);
     orr_picture_clear(&normal);
     return status;
 }

@@ -230,6 +230,17 @@ static void wrong_usage_and_wrong_scenarios_are_told(void **state) {
     assert_string_equal(here->out, "mine");
 }
 
+/* Ranks that wait for each other in mailboxes: what was in vain in one execution is not in the next,
+ * and clocks must not depend on it. */
+static void a_ring_of_ranks_has_one_order_and_no_race(void **state) {
+    struct here *here = *state;
+    char working[1024], line[2048];
+    assert_non_null(getcwd(working, sizeof working));
+    snprintf(line, sizeof line, "explore '%s/scenarios/streams/rank_programs.lua'", working);
+    assert_int_equal(orrery(here, line), 0);
+    expect_text(here->out, " 1 distinct order: all there are");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_race_is_found_and_its_fix_is_clean),
@@ -239,6 +250,7 @@ int main(void) {
         cmocka_unit_test(an_edit_makes_a_schedule_not_fit),
         cmocka_unit_test(files_that_are_no_schedules_are_refused),
         cmocka_unit_test(wrong_usage_and_wrong_scenarios_are_told),
+        cmocka_unit_test(a_ring_of_ranks_has_one_order_and_no_race),
     };
     return cmocka_run_group_tests(tests, open_here, close_here);
 }

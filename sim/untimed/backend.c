@@ -169,6 +169,7 @@ static void free_everything(struct orr_untimed *x) {
     orr_memory_free(memory, (void *)x->members);
     orr_memory_free(memory, x->waits);
     orr_memory_free(memory, x->clocks);
+    orr_memory_free(memory, x->step_clocks);
     orr_memory_free(memory, x->steps);
     orr_memory_free(memory, x->events);
     orr_memory_free(memory, x->accesses);

@@ -48,20 +48,20 @@ static bool is_within(const struct orr__x_clock *clock, const struct orr__x_cloc
 }
 
 static void copy_clock(struct orr_untimed *x, uint32_t to, uint32_t from) {
-    x->clocks[to] = x->clocks[from]; /* all lanes: processes may appear later */
+    *orr__x_clock_at(x, to) = *orr__x_clock_at(x, from); /* all lanes: processes may appear later */
 }
 
 uint32_t orr__x_clock_join(struct orr_untimed *x, uint32_t a, uint32_t b) {
-    if (a == b || b == 0 || is_within(&x->clocks[b], &x->clocks[a], x->lanes)) {
+    if (a == b || b == 0 || is_within(orr__x_clock_at(x, b), orr__x_clock_at(x, a), x->lanes)) {
         return a;
     }
-    if (a == 0 || is_within(&x->clocks[a], &x->clocks[b], x->lanes)) {
+    if (a == 0 || is_within(orr__x_clock_at(x, a), orr__x_clock_at(x, b), x->lanes)) {
         return b;
     }
     uint32_t clock = new_clock(x);
     if (clock != 0) {
         copy_clock(x, clock, a);
-        join(&x->clocks[clock], &x->clocks[b], x->lanes);
+        join(orr__x_clock_at(x, clock), orr__x_clock_at(x, b), x->lanes);
     }
     return clock;
 }
@@ -265,12 +265,12 @@ static bool depends(const struct orr_untimed *x, uint32_t early, uint32_t late) 
 static void order(struct orr_untimed *x, uint32_t number) {
     for (uint32_t early = number; early-- > 0;) {
         const struct orr__x_event *event = &x->events[early];
-        struct orr__x_clock *clock = &x->clocks[x->events[number].clock];
+        struct orr__x_clock *clock = orr__x_clock_at(x, x->events[number].clock);
         if (clock->at[x->steps[early].process] >= event->ordinal || !depends(x, early, number)) {
             continue;
         }
         orr__x_raced(x, early, number);
-        join(clock, &x->clocks[event->clock], x->lanes);
+        join(clock, orr__x_clock_at(x, event->clock), x->lanes);
     }
 }
 
@@ -281,6 +281,8 @@ void orr__x_note(struct orr_untimed *x, uint32_t process) {
                        ORR__X_STEPS) != ORR_OK ||
         orr__x_reserve(x, &x->events, &x->event_capacity, number + 1, sizeof *x->events,
                        ORR__X_STEPS) != ORR_OK ||
+        orr__x_reserve(x, &x->step_clocks, &x->step_clock_capacity, number + 1,
+                       sizeof *x->step_clocks, ORR__X_STEPS) != ORR_OK ||
         orr__x_reserve(x, &x->accesses, &x->access_capacity, x->access_count + move.access_count,
                        sizeof *x->accesses, ORR__X_SLOTS) != ORR_OK) {
         return;
@@ -292,7 +294,7 @@ void orr__x_note(struct orr_untimed *x, uint32_t process) {
     }
     step->access_count = (uint32_t)move.access_count;
     uint32_t base = base_clock(x, process);
-    uint32_t clock = new_clock(x);
+    uint32_t clock = number | ORR__X_OF_STEP;
     uint16_t ordinal = ++x->processes[process].steps;
     bool repeats = number + 1 < x->search.replay;
     x->events[number] =
@@ -309,7 +311,7 @@ void orr__x_note(struct orr_untimed *x, uint32_t process) {
     }
     if (!repeats) { /* else its clock is still there */
         copy_clock(x, clock, base);
-        x->clocks[clock].at[process] = ordinal;
+        orr__x_clock_at(x, clock)->at[process] = ordinal;
         order(x, number);
     }
     if (x->processes[process].is_host) {

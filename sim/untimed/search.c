@@ -109,7 +109,7 @@ static uint64_t initials(const struct orr_untimed *x, uint32_t early, uint32_t l
     uint32_t of_early = x->steps[early].process;
     uint16_t ordinal = x->events[early].ordinal;
     for (uint32_t i = early + 1; i <= late; i++) {
-        const struct orr__x_clock *clock = &x->clocks[x->events[i].clock];
+        const struct orr__x_clock *clock = orr__x_clock_at(x, x->events[i].clock);
         uint32_t process = x->steps[i].process;
         if ((i < late && clock->at[of_early] >= ordinal) || (seen & ORR__X_BIT(process))) {
             continue;
@@ -285,7 +285,7 @@ static void keep_race(struct orr_untimed *x, uint32_t early, uint32_t late,
                                       .first_plan = (uint32_t)x->race_plan_count};
     uint32_t process = x->steps[early].process;
     for (uint32_t i = 0; i <= late; i++) {
-        const struct orr__x_clock *clock = &x->clocks[x->events[i].clock];
+        const struct orr__x_clock *clock = orr__x_clock_at(x, x->events[i].clock);
         if (i < early || i == late ||
             (i > early && clock->at[process] < x->events[early].ordinal)) {
             x->race_plans[x->race_plan_count++] = x->steps[i].process;

@@ -213,6 +213,8 @@ struct orr_untimed {
 
     struct orr__x_clock *clocks;
     size_t clock_count, clock_capacity;
+    struct orr__x_clock *step_clocks; /* those of steps, which the next execution may repeat */
+    size_t step_clock_capacity;
 
     struct orr_untimed_step *steps;
     struct orr__x_event *events;
@@ -248,6 +250,13 @@ static inline bool orr__x_retired(const struct orr_untimed *x, struct orr_point 
 static inline bool orr__x_overlap(const struct orr_access *a, const struct orr_access *b) {
     return a->memory == b->memory && ((a->mode | b->mode) & ORR_ACCESS_WRITE) &&
            a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+/* Indices of clocks: with this bit, of a step's. */
+#define ORR__X_OF_STEP (UINT32_C(1) << 31)
+
+static inline struct orr__x_clock *orr__x_clock_at(const struct orr_untimed *x, uint32_t clock) {
+    return clock & ORR__X_OF_STEP ? &x->step_clocks[clock & ~ORR__X_OF_STEP] : &x->clocks[clock];
 }
 
 /* What a process would do next, or a step has done. */
