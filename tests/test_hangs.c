@@ -29,6 +29,14 @@ static uint64_t random_count = 600;
     "option hang; stream a0 nb 0; stream b0 nb 0; stream a1 nb 1; stream b1 nb 1;"                 \
     "comm A r0 r1; comm B r0 r1;"
 
+/* If h gets past its esync before s has started, t may take the only slot and wait for what is
+ * behind the partner of s. */
+#define EARLY_START                                                                                \
+    "option hang; option slots 1; stream s nb 0; stream t nb 0; stream s1 nb 1; stream a nb 2;"    \
+    "stream a1 nb 3; comm c1 r0 r1; comm c2 r0 r1; comm c3 r0 r1; coll c3 x a rank=r0; rec e a;"   \
+    "notify f; esync e; coll c2 x t rank=r0; ha: coll c1 x s rank=r0; h1: coll c1 x s1 rank=r1;"   \
+    "h1: rec g s1; h1: coll c2 x s1 rank=r1; h1: esync g; h1: coll c3 x a1 rank=r1"
+
 /* A rule, a program that keeps it and one that does not. The first is `no-hang`. */
 struct rule {
     const char *name, *good, *bad;
@@ -102,6 +110,8 @@ static const struct rule rules[] = {
      TWO "r0: coll c x a; r1: coll c x b;"
          "r0: rec e a; r1: esync e",
      TWO "r0: coll c x a; r0: rec e a; r1: esync e; r1: coll c x b", ORR_CHECK_HANG},
+    {"a record by another host may free a host before what it waited for is done", EARLY_START,
+     EARLY_START "; hb: await f; hb: rec e a1", ORR_CHECK_HANG},
     {"a later record does not touch a wait",
      TWO "r0: rec e a; r0: wait b e; r0: coll c x a; r0: rec e a; r1: coll c x b",
      TWO "r0: coll c x a; r0: rec e a; r0: wait b e; r0: rec e b; r1: coll c x b", ORR_CHECK_HANG},
@@ -142,6 +152,10 @@ static const struct rule rules[] = {
      "u: unlock y; u: unlock x",
      "option hang; t: lock x; t: lock y; t: unlock y; t: unlock x; u: lock y; u: lock x;"
      "u: unlock x; u: unlock y",
+     ORR_CHECK_HANG},
+    {"a lock that is held over a wait is not for who is waited for",
+     "option hang; t: lock x; t: await f; t: unlock x; u: notify f; u: lock x; u: unlock x",
+     "option hang; t: lock x; t: await f; t: unlock x; u: lock x; u: notify f; u: unlock x",
      ORR_CHECK_HANG},
     {"a lock is taken once", "option hang; lock x; unlock x; lock x", "option hang; lock x; lock x",
      ORR_CHECK_HANG},
