@@ -13,8 +13,10 @@ struct orr_explorer {
     struct orr_scenario *scenario;
     struct orr_runtime *runtime;
     struct orr_untimed *explore;
-    uint64_t printed; /* digest */
-    bool used;        /* to be rewound before the next execution */
+    /* Digests of what each host has printed: which one prints first is no step. */
+    uint64_t printed[ORR_UNTIMED_PROCESSES_MAX];
+    bool has_printed;
+    bool used; /* to be rewound before the next execution */
     struct orr_error error;
 };
 
@@ -31,9 +33,12 @@ const char *orr_found_text(enum orr_found_kind kind) {
 
 static void take_print(void *context, const char *text, size_t length) {
     struct orr_explorer *explorer = context;
+    uint32_t host = orr_scenario_running(explorer->scenario) % ORR_UNTIMED_PROCESSES_MAX;
+    uint64_t digest = explorer->printed[host] + host + 1;
     for (size_t i = 0; i < length; i++)
-        explorer->printed = (explorer->printed ^ (unsigned char)text[i]) * ORR_SPLITMIX_STEP;
-    explorer->printed = orr_splitmix_mix(explorer->printed);
+        digest = (digest ^ (unsigned char)text[i]) * ORR_SPLITMIX_STEP;
+    explorer->printed[host] = orr_splitmix_mix(digest);
+    explorer->has_printed = true;
 }
 
 enum orr_status orr_explorer_create(const struct orr_explorer_config *config,
@@ -123,7 +128,9 @@ static void add_buffer(void *context, const struct orr_live_buffer *buffer) {
 static uint64_t numbers_of(const struct orr_explorer *explorer) {
     struct sum sum = {.explorer = explorer};
     orr_buffers_show(explorer->runtime, &sum, add_buffer);
-    return sum.total + orr_splitmix_mix(orr_untimed_reads(explorer->explore) ^ explorer->printed);
+    for (int i = 0; explorer->has_printed && i < ORR_UNTIMED_PROCESSES_MAX; i++)
+        sum.total += explorer->printed[i];
+    return sum.total + orr_splitmix_mix(orr_untimed_reads(explorer->explore));
 }
 
 static bool is_judged(const struct orr_expectation *expectation) {
@@ -171,7 +178,9 @@ static enum orr_status execute(struct orr_explorer *explorer, struct orr_executi
         return status;
     *execution = (struct orr_execution){.failed_expectation = ORR_ID_NONE};
     explorer->used = true;
-    explorer->printed = 0;
+    if (explorer->has_printed)
+        memset(explorer->printed, 0, sizeof explorer->printed);
+    explorer->has_printed = false;
     explorer->error.status = ORR_OK;
     status = orr_scenario_run(explorer->scenario, explorer->runtime, &explorer->error);
     if (status == ORR_OK && (status = orr_runtime_finish(explorer->runtime)) != ORR_OK)

@@ -363,6 +363,10 @@ void orr_scenario_set_sites(struct orr_scenario *scenario, bool with_sites) {
     scenario->silent = !with_sites;
 }
 
+uint32_t orr_scenario_running(const struct orr_scenario *scenario) {
+    return scenario->running < scenario->host_count ? scenario->hosts[scenario->running].id : 0;
+}
+
 void orr_scenario_host_text(const struct orr_scenario *scenario, uint32_t host, char *text,
                             size_t size) {
     for (size_t i = 0; i < scenario->host_count; i++)

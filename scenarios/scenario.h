@@ -77,6 +77,8 @@ enum orr_status orr_scenario_rewind(struct orr_scenario *scenario) ORR_MUST_CHEC
 /* For scenarios that repeat: whether calls of the next run are told their lines. */
 void orr_scenario_set_sites(struct orr_scenario *scenario, bool with_sites);
 
+/* The runtime's host that runs now: who prints. */
+uint32_t orr_scenario_running(const struct orr_scenario *scenario);
 /* What one of the runtime's hosts is in the scenario: "host", "rank 3". */
 void orr_scenario_host_text(const struct orr_scenario *scenario, uint32_t host, char *text,
                             size_t size);

@@ -230,8 +230,8 @@ static void wrong_usage_and_wrong_scenarios_are_told(void **state) {
     assert_string_equal(here->out, "mine");
 }
 
-/* Ranks that wait for each other in mailboxes: what was in vain in one execution is not in the next,
- * and clocks must not depend on it. */
+/* Ranks that wait for each other in mailboxes: what was in vain in one execution is not in the
+ * next, and clocks must not depend on it. */
 static void a_ring_of_ranks_has_one_order_and_no_race(void **state) {
     struct here *here = *state;
     char working[1024], line[2048];
