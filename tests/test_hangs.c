@@ -37,6 +37,14 @@ static uint64_t random_count = 600;
     "notify f; esync e; coll c2 x t rank=r0; ha: coll c1 x s rank=r0; h1: coll c1 x s1 rank=r1;"   \
     "h1: rec g s1; h1: coll c2 x s1 rank=r1; h1: esync g; h1: coll c3 x a1 rank=r1"
 
+/* If h2 gets the lock early, t starts before s, and waits for what is behind the partner of s. */
+#define LATE_START                                                                                 \
+    "option hang; stream s nb 0; stream t nb 0; stream s1 nb 1; stream u nb 2; stream a1 nb 3;"    \
+    "comm c1 r0 r1; comm c2 r0 r1; comm c3 r0 r1; coll c3 x u rank=r0; rec e u; wait t e;"         \
+    "coll c2 x t rank=r0; coll c1 x s rank=r0; notify f; h1: coll c1 x s1 rank=r1;"                \
+    "h1: coll c2 x s1 rank=r1; h2: lock x; h2: coll c3 x a1 rank=r1; h2: unlock x; h3: lock x;"    \
+    "h3: await f; h3: unlock x;"
+
 /* A rule, a program that keeps it and one that does not. The first is `no-hang`. */
 struct rule {
     const char *name, *good, *bad;
@@ -112,6 +120,8 @@ static const struct rule rules[] = {
      TWO "r0: coll c x a; r0: rec e a; r1: esync e; r1: coll c x b", ORR_CHECK_HANG},
     {"a record by another host may free a host before what it waited for is done", EARLY_START,
      EARLY_START "; hb: await f; hb: rec e a1", ORR_CHECK_HANG},
+    {"a start that waits for a host, by way of streams, may still come first",
+     LATE_START "option slots 2", LATE_START "option slots 1", ORR_CHECK_HANG},
     {"a later record does not touch a wait",
      TWO "r0: rec e a; r0: wait b e; r0: coll c x a; r0: rec e a; r1: coll c x b",
      TWO "r0: coll c x a; r0: rec e a; r0: wait b e; r0: rec e b; r1: coll c x b", ORR_CHECK_HANG},
