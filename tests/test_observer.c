@@ -343,6 +343,31 @@ static void messages_order_the_hosts_of_a_scenario(void **state) {
     told_free(&told);
 }
 
+/* A replay must come after whoever read the results of the one before. Whether a reader is done by
+ * then is chance, so that the order is told in any case. */
+static void a_replay_comes_after_readers_that_are_done(void **state) {
+    (void)state;
+    struct play play;
+    struct told told;
+    const char *text =
+        play_told("local mesh = orrery.mesh{ shape = {2}, names = {'dp'} }\n"
+                  "local x = orrery.ones{ shape = {4, 4}, mesh = mesh, place = {'S(0)'} }\n"
+                  "local f = orrery.capture(function(x) return orrery.relu(x) end)\n"
+                  "for i = 1, 2 do\n"
+                  "    local z = f(x):redistribute{ dp = 'R' }\n"
+                  "    orrery.spend(100000000)\n"
+                  "    orrery.device(0):alloc(8)\n" /* the runtime hears of it */
+                  "end\n",
+                  2, &play, &told);
+    const char *first = strstr(text, "graph "),
+               *second = first ? strstr(first + 1, "\ngraph ") : NULL;
+    assert_non_null(second);
+    const char *end = strchr(second + 1, '\n'), *waits = strstr(second, " waits ");
+    assert_true(waits && waits < end);
+    play_end(&play);
+    told_free(&told);
+}
+
 /* What the runtime itself does with tensors is told like everything else: whoever copies to the
  * host waits for the copy. */
 static void a_future_says_what_the_host_has_waited_for(void **state) {
@@ -522,6 +547,7 @@ int main(void) {
         cmocka_unit_test(a_launch_tells_its_nodes),
         cmocka_unit_test(with_dispatch_hosts_the_caller_is_told),
         cmocka_unit_test(messages_order_the_hosts_of_a_scenario),
+        cmocka_unit_test(a_replay_comes_after_readers_that_are_done),
         cmocka_unit_test(a_future_says_what_the_host_has_waited_for),
         cmocka_unit_test(what_a_host_has_seen_leads_to_its_next_command),
         cmocka_unit_test(a_message_carries_what_its_host_has_seen),
