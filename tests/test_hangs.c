@@ -45,6 +45,16 @@ static uint64_t random_count = 600;
     "h1: coll c2 x s1 rank=r1; h2: lock x; h2: coll c3 x a1 rank=r1; h2: unlock x; h3: lock x;"    \
     "h3: await f; h3: unlock x;"
 
+/* The same, where a host of its own calls what t starts: after a flag, or under a lock. */
+#define LATE_CALL                                                                                  \
+    "option hang; stream s nb 0; stream t nb 0; stream s1 nb 1; comm c1 r0 r1; comm c2 r0 r1;"     \
+    "coll c1 x s rank=r0; coll c1 x s1 rank=r1; coll c2 x s1 rank=r1; notify f; h3: lock x;"       \
+    "h3: await f; h3: unlock x; h1: await y;"
+#define LATE_FLAG LATE_CALL "h1: coll c2 x t rank=r0; h2: lock x; h2: notify y; h2: unlock x;"
+#define LATE_LOCK                                                                                  \
+    LATE_CALL "h1: lock z; h1: coll c2 x t rank=r0; h1: unlock z; h2: lock z; h2: notify y;"       \
+              "h2: lock x; h2: unlock x; h2: unlock z;"
+
 /* A rule, a program that keeps it and one that does not. The first is `no-hang`. */
 struct rule {
     const char *name, *good, *bad;
@@ -122,6 +132,10 @@ static const struct rule rules[] = {
      EARLY_START "; hb: await f; hb: rec e a1", ORR_CHECK_HANG},
     {"a start that waits for a host, by way of streams, may still come first",
      LATE_START "option slots 2", LATE_START "option slots 1", ORR_CHECK_HANG},
+    {"a start that waits for a flag may still come first", LATE_FLAG "option slots 2",
+     LATE_FLAG "option slots 1", ORR_CHECK_HANG},
+    {"a start that waits for a lock may still come first", LATE_LOCK "option slots 2",
+     LATE_LOCK "option slots 1", ORR_CHECK_HANG},
     {"a later record does not touch a wait",
      TWO "r0: rec e a; r0: wait b e; r0: coll c x a; r0: rec e a; r1: coll c x b",
      TWO "r0: coll c x a; r0: rec e a; r0: wait b e; r0: rec e b; r1: coll c x b", ORR_CHECK_HANG},
