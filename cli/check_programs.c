@@ -1,23 +1,21 @@
-#include <errno.h>
 #include <string.h>
 
 #include "cli/check.h"
+#include "cli/program_lines.h"
+#include "cli/replace.h"
 #include "hazards/check_json.h"
 #include "hazards/fix.h"
 #include "hazards/order_report.h"
-#include "hazards/stream_program_read.h"
 #include "hazards/stream_program_write.h"
-
-enum { PIECE_BYTES = 1 << 16, PATH_SIZE = 4096 };
+#include "trace/output.h"
 
 struct judge {
     const struct orr_cli *cli;
     const struct orr_check_request *request;
-    struct orr_stream_program_reader *reader;
     uint64_t line; /* number of the line at hand */
     uint64_t programs, counts[ORR_CHECK_VERDICT_COUNT];
-    FILE *repaired;
-    struct orr_error error; /* what ended the run */
+    struct orr_output *repaired; /* NULL: not asked for */
+    struct orr_error error;      /* what ended the run */
 };
 
 /* --- answers --- */
@@ -142,7 +140,7 @@ static enum orr_status write_repaired(struct judge *judge,
     if (status == ORR_OK)
         status = orr_stream_program_write(repaired ? repaired : line->program, line->id, &text);
     if (status == ORR_OK)
-        fputs(text, judge->repaired);
+        orr_output_write(judge->repaired, text, strlen(text));
     if (status == ORR_INVALID)
         status = orr_error_set(&judge->error, status,
                                "%s: line %llu has a buffer whose name can't be "
@@ -177,58 +175,11 @@ static enum orr_status answer_program(struct judge *judge,
     return status;
 }
 
-static enum orr_status end_line(struct judge *judge) {
-    struct orr_stream_program_line line;
-    struct orr_error error = {0};
-    judge->line++;
-    enum orr_status status = orr_stream_program_reader_end(judge->reader, &line, &error);
-    if (status == ORR_INVALID)
-        status = answer_invalid(judge, line.id, error.text);
-    else if (status == ORR_OK && !line.is_blank)
-        status = answer_program(judge, &line);
-    orr_stream_program_line_clear(&line, judge->cli->memory);
-    return status;
-}
-
-/* A piece of the file; *in_line: the last line has begun. */
-static enum orr_status take_piece(struct judge *judge, const char *bytes, size_t size,
-                                  bool *in_line) {
-    enum orr_status status = ORR_OK;
-    while (size > 0 && status == ORR_OK) {
-        const char *end = memchr(bytes, '\n', size);
-        size_t length = end ? (size_t)(end - bytes) : size;
-        status = orr_stream_program_reader_text(judge->reader, bytes, length);
-        if (status == ORR_OK && end)
-            status = end_line(judge);
-        *in_line = !end;
-        bytes += length + (end ? 1 : 0);
-        size -= length + (end ? 1 : 0);
-    }
-    return status;
-}
-
-static enum orr_status judge_file(struct judge *judge, FILE *file) {
-    bool in_line = false;
-    enum orr_status status = ORR_OK;
-    char *piece = orr_memory_alloc(judge->cli->memory, PIECE_BYTES);
-    if (!piece)
-        status = ORR_NO_MEMORY;
-    while (status == ORR_OK) {
-        size_t size = fread(piece, 1, PIECE_BYTES, file);
-        if (size == 0)
-            break;
-        status = take_piece(judge, piece, size, &in_line);
-    }
-    if (status == ORR_OK && ferror(file))
-        status = orr_error_set(&judge->error, ORR_INVALID, "%s: %s; it can't be read",
-                               judge->request->path, strerror(errno));
-    if (status == ORR_OK && in_line)
-        status = end_line(judge);
-    orr_memory_free(judge->cli->memory, piece);
-    if (status != ORR_OK)
-        orr_error_set(&judge->error, status, "%s: %s at line %llu", judge->request->path,
-                      orr_status_text(status), (unsigned long long)judge->line + 1);
-    return status;
+static enum orr_status take_line(void *context, uint64_t number,
+                                 struct orr_stream_program_line *line, const char *what) {
+    struct judge *judge = context;
+    judge->line = number;
+    return line->program ? answer_program(judge, line) : answer_invalid(judge, line->id, what);
 }
 
 static enum orr_exit exit_of(const struct judge *judge) {
@@ -242,58 +193,34 @@ static enum orr_exit exit_of(const struct judge *judge) {
 
 /* --- the file of repaired programs --- */
 
-static void partial_path(const struct judge *judge, char path[PATH_SIZE]) {
-    snprintf(path, PATH_SIZE, "%s.part", judge->request->repair);
-}
-
 static enum orr_status open_repaired(struct judge *judge) {
-    char path[PATH_SIZE];
-    if (!judge->request->repair)
+    const char *path = judge->request->repair;
+    if (!path)
         return ORR_OK;
-    partial_path(judge, path);
-    judge->repaired = fopen(path, "wb");
-    return judge->repaired ? ORR_OK
-                           : orr_error_set(&judge->error, ORR_IO,
-                                           "%s: %s; a file for repaired programs was expected",
-                                           path, strerror(errno));
+    enum orr_status status = orr_replace_check(
+        path, ORR_STREAM_PROGRAM_MARK, "file of stream programs that Orrery wrote", &judge->error);
+    if (status == ORR_OK)
+        status = orr_output_create(path, judge->cli->memory, &judge->repaired, &judge->error);
+    return status;
 }
 
-/* The file gets its name once it is whole. */
+/* The file appears once it is whole. */
 static enum orr_status close_repaired(struct judge *judge, enum orr_status status) {
-    char path[PATH_SIZE];
-    if (!judge->repaired)
-        return status;
-    partial_path(judge, path);
-    bool is_whole = !ferror(judge->repaired);
-    is_whole = fclose(judge->repaired) == 0 && is_whole;
-    if (status == ORR_OK && is_whole && rename(path, judge->request->repair) == 0)
-        return ORR_OK;
-    if (status == ORR_OK)
-        status = orr_error_set(&judge->error, ORR_IO, "%s: %s; it can't be written",
-                               judge->request->repair, strerror(errno));
-    remove(path);
+    if (status == ORR_OK && judge->repaired)
+        return orr_output_finish(&judge->repaired, &judge->error);
+    orr_output_discard(&judge->repaired);
     return status;
 }
 
 enum orr_exit orr_cli_check_programs(const struct orr_cli *cli,
                                      const struct orr_check_request *request) {
     struct judge judge = {.cli = cli, .request = request};
-    bool is_stdin = strcmp(request->path, "-") == 0;
-    FILE *file = is_stdin ? stdin : fopen(request->path, "rb");
-    if (!file) {
-        fprintf(cli->err, "orrery: %s: %s; a file of stream programs was expected\n", request->path,
-                strerror(errno));
-        return ORR_EXIT_INPUT;
-    }
-    enum orr_status status = orr_stream_program_reader_create(cli->memory, &judge.reader);
+    const struct orr_program_lines lines = {
+        .memory = cli->memory, .path = request->path, .line = take_line, .context = &judge};
+    enum orr_status status = open_repaired(&judge);
     if (status == ORR_OK)
-        status = open_repaired(&judge);
-    if (status == ORR_OK)
-        status = judge_file(&judge, file);
+        status = orr_program_lines_read(&lines, &judge.error);
     status = close_repaired(&judge, status);
-    if (!is_stdin)
-        fclose(file);
-    orr_stream_program_reader_destroy(&judge.reader);
     if (status != ORR_OK) {
         orr_error_set(&judge.error, status, "%s", orr_status_text(status));
         return orr_cli_fail(cli, &judge.error);

@@ -1,8 +1,7 @@
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/explore.h"
+#include "cli/replace.h"
 #include "hazards/text_builder.h"
 #include "trace/output.h"
 
@@ -235,19 +234,7 @@ enum orr_status orr_cli_exploration_json(const struct orr_cli *cli, const char *
 /* --- files --- */
 
 enum orr_status orr_cli_schedule_check(const char *path, struct orr_error *error) {
-    struct stat about;
-    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
-        return ORR_OK;
-    char head[64] = "";
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return orr_error_set(error, ORR_IO, "%s: %s", path, strerror(errno));
-    head[fread(head, 1, sizeof head - 1, file)] = '\0';
-    fclose(file);
-    if (strstr(head, "\"orrery_schedule\""))
-        return ORR_OK;
-    return orr_error_set(error, ORR_IO, "%s: it exists, and is no schedule; it is not replaced",
-                         path);
+    return orr_replace_check(path, "\"orrery_schedule\"", "schedule", error);
 }
 
 enum orr_status orr_cli_schedule_save(const struct orr_schedule_file *file, const char *path,

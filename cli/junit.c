@@ -1,10 +1,9 @@
 #include "cli/junit.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "cli/replace.h"
 #include "trace/output.h"
 
 enum { BODY_MAX = 1 << 28 };
@@ -85,19 +84,7 @@ void orr_junit_detail(struct orr_junit *junit, const char *text) {
 }
 
 enum orr_status orr_junit_check(const char *path, struct orr_error *error) {
-    struct stat about;
-    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
-        return ORR_OK;
-    char head[512] = "";
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return orr_error_set(error, ORR_IO, "%s: %s", path, strerror(errno));
-    head[fread(head, 1, sizeof head - 1, file)] = '\0';
-    fclose(file);
-    if (strncmp(head, "<?xml", 5) == 0 && strstr(head, "<testsuite"))
-        return ORR_OK;
-    return orr_error_set(error, ORR_IO, "%s: it exists, and is no JUnit XML; it is not replaced",
-                         path);
+    return orr_replace_check(path, "<testsuite", "JUnit XML", error);
 }
 
 enum orr_status orr_junit_write(struct orr_junit *junit, const char *path,

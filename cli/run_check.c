@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "cli/replace.h"
 #include "hazards/recorder.h"
 #include "hazards/stream_program_write.h"
 #include "trace/json_writer.h"
@@ -39,13 +40,21 @@ struct orr_observer *orr_watch_observer(struct orr_watch *watch) {
     return watch->recorder ? orr_recorder_observer(watch->recorder) : NULL;
 }
 
+enum orr_status orr_watch_program_check(const char *path, struct orr_error *error) {
+    return orr_replace_check(path, ORR_STREAM_PROGRAM_MARK,
+                             "file of stream programs that Orrery wrote", error);
+}
+
 enum orr_status orr_watch_write_program(const struct orr_watch *watch,
                                         const struct orr_memory *memory, const char *id,
                                         const char *path, struct orr_error *error) {
     struct orr_stream_program *program = NULL;
     struct orr_output *output = NULL;
     char *text = NULL;
-    enum orr_status status = orr_recorder_program(watch->recorder, &program);
+    enum orr_status status = orr_watch_program_check(path, error);
+    if (status != ORR_OK)
+        return status;
+    status = orr_recorder_program(watch->recorder, &program);
     if (status == ORR_OK)
         status = orr_stream_program_write(program, id, &text);
     orr_stream_program_destroy(&program);

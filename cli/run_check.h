@@ -35,6 +35,10 @@ enum orr_status orr_watch_create(const struct orr_memory *memory,
 void orr_watch_destroy(struct orr_watch *watch);
 /* The observer for the run; NULL if nobody watches. */
 struct orr_observer *orr_watch_observer(struct orr_watch *watch);
+/* May a stream program be written to `path`? ORR_IO: something else is there. To be asked before
+ * the run; writing asks again. */
+enum orr_status orr_watch_program_check(const char *path, struct orr_error *error) ORR_MUST_CHECK;
+
 /* Writes the run as a stream program, a line; before its runtime is destroyed. */
 enum orr_status orr_watch_write_program(const struct orr_watch *watch,
                                         const struct orr_memory *memory, const char *id,

@@ -1,12 +1,11 @@
 #include "cli/sarif.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/replace.h"
 #include "trace/json_writer.h"
 
 enum { RULES_MAX = 64, BUFFER_SIZE = 16 << 10 };
@@ -39,26 +38,10 @@ static const struct {
 
 /* --- the file --- */
 
-static enum orr_status check_target(const char *path, struct orr_error *error) {
-    struct stat about;
-    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
-        return ORR_OK;
-    char head[512] = "";
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return orr_error_set(error, ORR_IO, "%s: %s", path, strerror(errno));
-    head[fread(head, 1, sizeof head - 1, file)] = '\0';
-    fclose(file);
-    if (head[0] == '{' && strstr(head, "sarif"))
-        return ORR_OK;
-    return orr_error_set(error, ORR_IO, "%s: it exists, and is no SARIF file; it is not replaced",
-                         path);
-}
-
 enum orr_status orr_sarif_open(const char *path, const struct orr_memory *memory,
                                struct orr_sarif **out_sarif, struct orr_error *error) {
     *out_sarif = NULL;
-    enum orr_status status = check_target(path, error);
+    enum orr_status status = orr_replace_check(path, "sarif", "SARIF file", error);
     if (status != ORR_OK)
         return status;
     struct orr_sarif *sarif = orr_memory_alloc(memory, sizeof *sarif);

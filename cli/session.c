@@ -210,8 +210,10 @@ static enum orr_exit open_trace(struct session *session) {
 static enum orr_exit open_runtime(struct session *session) {
     const struct orr_session_options *options = session->options;
     enum orr_status watched =
-        orr_watch_create(session->memory, options->check ? &options->check_options : NULL,
-                         options->program != NULL, &session->watch, session->error);
+        options->program ? orr_watch_program_check(options->program, session->error) : ORR_OK;
+    if (watched == ORR_OK)
+        watched = orr_watch_create(session->memory, options->check ? &options->check_options : NULL,
+                                   options->program != NULL, &session->watch, session->error);
     if (watched != ORR_OK)
         return orr_cli_exit(watched);
     struct orr_runtime_config config = {

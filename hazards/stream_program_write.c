@@ -235,7 +235,7 @@ enum orr_status orr_stream_program_write(const struct orr_stream_program *progra
     if (id) {
         add(&writer, "{\"id\": ");
         orr__build_json_string(&writer.line, id);
-        add(&writer, ", \"program\": ");
+        add(&writer, ", \"writer\": \"orrery\", \"program\": ");
     }
     add(&writer, "{");
     add_streams(&writer);

@@ -6,7 +6,8 @@
  *     orr_memory_free(program->memory, text);
  *
  * The line is canonical: fields in one order, defaults left out, the short form of every operation
- * beside it (`ops_text`, which no reader reads). Reading it back gives the same program, with names
+ * beside it (`ops_text`, which no reader reads), and who wrote it (`writer`, for whoever asks if the
+ * file may be replaced). Reading it back gives the same program, with names
  * numbered in the order of the line.
  *
  * Threads: any. */
@@ -14,6 +15,9 @@
 #define ORR_HAZARDS_STREAM_PROGRAM_WRITE_H
 
 #include "hazards/stream_program.h"
+
+/* What stands near the beginning of a file of such lines. */
+#define ORR_STREAM_PROGRAM_MARK "\"writer\": \"orrery\""
 
 /* The line with its end, owned by the caller. `id` NULL: the program alone, an object without id.
  * ORR_INVALID: the name of a buffer that is accessed has other characters than letters, digits and
