@@ -220,9 +220,9 @@ class DrawHang(Draw):
             program["comms"][name] = members or self.hosts[:1]
         comms = list(program["comms"])
         if rng.random() < 0.4:
-            program["slots"] = rng.choice([1, 2])
+            program["slots"] = rng.choice([0, 1, 1, 2, 2])
         if rng.random() < 0.3:
-            program["queue_depth"] = rng.choice([1, 2, 3])
+            program["queue_depth"] = rng.choice([0, 1, 1, 2, 2, 3])
         plain = rng.random() < 0.3  # only communication
         opened = {}
         for _ in range(rng.randint(2, 8)):
@@ -243,7 +243,7 @@ class DrawHang(Draw):
                 else:
                     op["peer"] = rng.choice(self.hosts)
                 if rng.random() < 0.05:
-                    op["rank"] = rng.choice(self.hosts)
+                    op["rank"] = rng.choice(self.hosts + [1, 1.0, "1", None])
             elif kind in ("kernel", "memcpy", "sync_stream", "hostfn"):
                 op["stream"] = self.stream()
                 if kind == "hostfn" and rng.random() < 0.6:

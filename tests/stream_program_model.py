@@ -14,6 +14,11 @@ ACCESS = re.compile(r"^([A-Za-z0-9_]+)(?:\[(\d+):(\d+)\])?$")
 WHOLE = 1 << 200
 
 
+def value(json):
+    """Ranks and kinds are compared as JSON values: 1 and 1.0 are one, 1 and "1" are not."""
+    return repr(int(json) if isinstance(json, float) and json == int(json) else json)
+
+
 class Invalid(Exception):
     pass
 
@@ -385,14 +390,14 @@ class Hang:
         return n
 
     def member(self, state, op, host):
-        rank = repr(op.get("rank", host)) if op.get("rank") is not None else repr(host)
+        rank = value(host if op.get("rank") is None else op["rank"])
         comm = op["comm"]
         if op["op"] == "coll":
             n = self.number(state, ("coll", comm, rank))
             count = op.get("count")
             count = 1 if count is None else count
-            return ("coll", comm, rank, n, repr(op.get("kind")), repr(count))
-        peer = repr(op["peer"])
+            return ("coll", comm, rank, n, value(op.get("kind")), value(count))
+        peer = value(op["peer"])
         n = self.number(state, (op["op"], comm, rank, peer))
         return (op["op"], comm, rank, peer, n)
 
@@ -464,7 +469,7 @@ class Hang:
         return after
 
     def ranks(self, comm):
-        return [repr(rank) for rank in self.comms[comm]]
+        return [value(rank) for rank in self.comms[comm]]
 
     def matched(self, state, member):
         started = state["started"]
