@@ -594,6 +594,8 @@ class World:
         ends = self.buffers[to][0], self.buffers[source][0]
         self.enqueue("copy", op, cost=self.costs.copy(ends, moved), ends=ends,
                      accesses=((source, lo, lo + moved, "r"), (to, to_lo, to_lo + moved, "w")))
+        if moved > 0 and ends == (None, None):  # rule 17: between host memory, synchronous
+            self.do_sync_stream(op)
 
     def do_hostfn(self, op):
         self.enqueue("hostfn", op, accesses=tuple(op.get("accesses", ())))
