@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/subject.h"
+
 static const char usage[] =
     "usage: orrery check PROGRAM.jsonl [--all] [--redundant] [--repair FILE] [--states N]\n"
     "       orrery check TRACE [--joint-collectives]\n"
@@ -20,7 +22,7 @@ static const char usage[] =
     "  --all       stream programs: every data race and misuse of memory, not the first alone\n"
     "  --redundant  of safe ones: waits, syncs and records that order nothing, or nothing that a\n"
     "              finding needs\n"
-    "  --repair FILE  writes the programs with their fixes in them, each checked\n"
+    "  --repair FILE  writes the programs with races and misused memory fixed, each checked\n"
     "  --states N  gives up a question about hangs beyond N states: verdict unknown (4000000)\n"
     "  --joint-collectives  the members of a collective wait for each other; without it only\n"
     "                       those of a barrier do\n"
@@ -36,13 +38,11 @@ enum input { INPUT_PROGRAMS, INPUT_TRACE, INPUT_SCENARIO };
  * read again, so no pipe is looked into. */
 static enum orr_exit find_input(const struct orr_cli *cli, const char *path,
                                 enum input *out_input) {
-    static const char mark[16] = "SQLite format 3"; /* with the NUL behind it */
-    size_t length = strlen(path);
     *out_input = INPUT_PROGRAMS;
     struct stat about;
     if (strcmp(path, "-") == 0 || (stat(path, &about) == 0 && S_ISFIFO(about.st_mode)))
         return ORR_EXIT_OK;
-    char start[sizeof mark];
+    char start[64];
     FILE *file = fopen(path, "rb");
     if (!file) {
         fprintf(cli->err,
@@ -50,10 +50,10 @@ static enum orr_exit find_input(const struct orr_cli *cli, const char *path,
                 path, strerror(errno));
         return ORR_EXIT_INPUT;
     }
-    if (length > 4 && strcmp(path + length - 4, ".lua") == 0)
+    const char *other = orr_cli_other_file(start, fread(start, 1, sizeof start, file));
+    if (orr_cli_ends_in(path, ".lua"))
         *out_input = INPUT_SCENARIO;
-    else if (fread(start, 1, sizeof start, file) == sizeof start &&
-             memcmp(start, mark, sizeof mark) == 0)
+    else if (other && strcmp(other, "a trace") == 0)
         *out_input = INPUT_TRACE;
     fclose(file);
     return ORR_EXIT_OK;
@@ -79,6 +79,12 @@ static enum orr_exit check_input(const struct orr_cli *cli,
         return exit;
     if (input == INPUT_PROGRAMS)
         return orr_cli_check_programs(cli, request);
+    if (input == INPUT_TRACE && (request->all || request->redundant || request->repair))
+        return orr_cli_usage(cli, "check", "%s is for stream programs; %s is a trace",
+                             request->all         ? "--all"
+                             : request->redundant ? "--redundant"
+                                                  : "--repair",
+                             request->path);
     if (input == INPUT_TRACE)
         return orr_cli_check_trace(cli, request);
     fprintf(cli->err, "orrery: %s: a scenario; a file of stream programs or a trace was expected\n",
@@ -86,20 +92,28 @@ static enum orr_exit check_input(const struct orr_cli *cli,
     return ORR_EXIT_INPUT;
 }
 
-/* Scenarios have the options of a run too. */
-static bool is_scenario(int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        size_t length = strlen(argv[i]);
-        if (argv[i][0] != '-' && length > 4 && strcmp(argv[i] + length - 4, ".lua") == 0)
-            return true;
-    }
-    return false;
+/* Options of one kind of input with another one: said, not passed over. */
+static enum orr_exit refuse(const struct orr_cli *cli, int argc, char **argv,
+                            const char *const *names, const char *whose) {
+    const char *name = orr_cli_option_among(argc, argv, names);
+    return name ? orr_cli_usage(cli, argv[0], "%s is for %s", name, whose) : ORR_EXIT_OK;
 }
+
+static const char *const of_programs[] = {"--all", "--redundant", "--repair", "--states", NULL};
+static const char *const of_runs[] = {"--devices",  "-o",          "--seed",    "--timing-only",
+                                      "--trace",    "--runner",    "--perturb", "--allocator",
+                                      "--pageable", "--drop-wait", "--program", NULL};
 
 enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv) {
     const char *states = NULL, *repair = NULL, *sarif = NULL, *junit = NULL;
     int help, as_json = 0, joint = 0, all = 0, redundant = 0;
-    if (is_scenario(argc, argv))
+    bool is_scenario = orr_cli_names_scenario(argc, argv);
+    enum orr_exit exit = is_scenario
+                             ? refuse(cli, argc, argv, of_programs, "stream programs")
+                             : refuse(cli, argc, argv, of_runs, "scenarios, files NAME.lua");
+    if (exit != ORR_EXIT_OK)
+        return exit;
+    if (is_scenario)
         return orr_cli_check_scenario(cli, argc, argv, usage);
     const struct orr_cli_option options[] = {{"--json", NULL, &as_json},
                                              {"--all", NULL, &all},
@@ -111,9 +125,11 @@ enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv) {
                                              {"--junit", &junit, NULL},
                                              {NULL, NULL, NULL}};
     struct orr_cli_positional words;
-    enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
+    exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
     if (exit != ORR_EXIT_OK || help)
         return exit;
+    if (words.count == 2 && strchr(words.items[1], '='))
+        return orr_cli_usage(cli, argv[0], "'%s': arguments are for scenarios", words.items[1]);
     if (words.count != 1)
         return orr_cli_usage(cli, argv[0],
                              "expected one scenario, trace or file of stream programs");

@@ -14,8 +14,9 @@ struct judge {
     const struct orr_check_request *request;
     uint64_t line; /* number of the line at hand */
     uint64_t programs, counts[ORR_CHECK_VERDICT_COUNT];
-    struct orr_output *repaired; /* NULL: not asked for */
-    struct orr_error error;      /* what ended the run */
+    struct orr_output *repaired;     /* NULL: not asked for */
+    uint64_t written, unsafe, fixed; /* programs there; unsafe ones; of these, repaired ones */
+    struct orr_error error;          /* what ended the run */
 };
 
 /* --- answers --- */
@@ -125,15 +126,15 @@ static enum orr_status answer_invalid(struct judge *judge, const char *id, const
 
 /* The program with fixes until no finding is left, or until no fix helps. */
 static enum orr_status write_repaired(struct judge *judge,
-                                      const struct orr_stream_program_line *line) {
+                                      const struct orr_stream_program_line *line, bool is_unsafe) {
     /* So many that long programs end in time: each fix costs a few checks. */
     enum { FIXES_MAX = 1000, STEPS_MAX = 100000000 };
     uint32_t fixes_max = STEPS_MAX / (line->program->op_count + 1) + 1;
     fixes_max = fixes_max < FIXES_MAX ? fixes_max : FIXES_MAX;
     struct orr_stream_program *repaired = NULL;
     char *text = NULL;
-    uint32_t fixes;
-    bool is_safe;
+    uint32_t fixes = 0;
+    bool is_safe = false;
     enum orr_status status = ORR_OK;
     if (line->program->oracle == ORR_ORACLE_HB)
         status = orr_fix_all(line->program, fixes_max, &repaired, &fixes, &is_safe);
@@ -141,6 +142,9 @@ static enum orr_status write_repaired(struct judge *judge,
         status = orr_stream_program_write(repaired ? repaired : line->program, line->id, &text);
     if (status == ORR_OK)
         orr_output_write(judge->repaired, text, strlen(text));
+    judge->written++;
+    judge->unsafe += is_unsafe;
+    judge->fixed += is_unsafe && is_safe;
     if (status == ORR_INVALID)
         status = orr_error_set(&judge->error, status,
                                "%s: line %llu has a buffer whose name can't be "
@@ -169,7 +173,7 @@ static enum orr_status answer_program(struct judge *judge,
     if (status == ORR_OK)
         status = answer(judge, line->id, &verdict, more);
     if (status == ORR_OK && judge->repaired)
-        status = write_repaired(judge, line);
+        status = write_repaired(judge, line, orr_check_verdict_is_unsafe(verdict.kind));
     orr_memory_free(line->program->memory, more);
     orr_check_verdict_clear(&verdict);
     return status;
@@ -192,6 +196,15 @@ static enum orr_exit exit_of(const struct judge *judge) {
 }
 
 /* --- the file of repaired programs --- */
+
+/* Hangs and capture errors are not repaired. */
+static void print_repaired(const struct judge *judge) {
+    fprintf(judge->request->as_json ? judge->cli->err : judge->cli->out,
+            "%s: %llu program%s, %llu of %llu unsafe ones repaired%s\n", judge->request->repair,
+            (unsigned long long)judge->written, judge->written == 1 ? "" : "s",
+            (unsigned long long)judge->fixed, (unsigned long long)judge->unsafe,
+            judge->fixed < judge->unsafe ? "; the others are not safe" : "");
+}
 
 static enum orr_status open_repaired(struct judge *judge) {
     const char *path = judge->request->repair;
@@ -227,6 +240,8 @@ enum orr_exit orr_cli_check_programs(const struct orr_cli *cli,
     }
     if (!request->as_json)
         print_summary(&judge);
+    if (request->repair)
+        print_repaired(&judge);
     orr_check_report_done(request->report);
     return exit_of(&judge);
 }

@@ -36,6 +36,11 @@ static enum orr_status check(const struct orr_cli *cli, const struct orr_check_r
     }
     if (status == ORR_OK)
         status = orr_run_check_end(monitor, NULL, cli->memory, out_check, error);
+    const char *end = status == ORR_OK ? orr_timeline_meta(timeline, "status") : NULL;
+    if (end && strcmp(end, "running") == 0)
+        fprintf(cli->err,
+                "warning: %s: its run did not come to an end; what it did last may be missing\n",
+                request->path);
     if (status == ORR_OK)
         status = add_end(timeline, cli->memory, out_check, error);
     orr_monitor_destroy(&monitor);

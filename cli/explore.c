@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/scenario_verbs.h"
+#include "cli/subject.h"
 #include "hazards/explore/pool.h"
 #include "hazards/explore/strategy.h"
 
@@ -103,20 +104,10 @@ static enum orr_exit take_options(const struct orr_cli *cli, const struct texts 
     return exit;
 }
 
-/* Scenarios have key=value, and a machine. */
-static bool is_scenario(int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        size_t length = strlen(argv[i]);
-        if (argv[i][0] != '-' && length > 4 && strcmp(argv[i] + length - 4, ".lua") == 0)
-            return true;
-    }
-    return false;
-}
-
 enum orr_exit orr_cli_explore(const struct orr_cli *cli, int argc, char **argv) {
     struct texts texts = {0};
     int help;
-    if (is_scenario(argc, argv))
+    if (orr_cli_names_scenario(argc, argv)) /* with key=value, and a machine */
         return orr_cli_explore_scenario(cli, argc, argv, usage);
     const struct orr_cli_option options[] = {{"--id", &texts.id, NULL},
                                              {"--strategy", &texts.strategy, NULL},

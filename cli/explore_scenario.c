@@ -212,6 +212,8 @@ static enum orr_exit answer_all(const struct orr_cli *cli, struct request *reque
                                             error);
     if (status != ORR_OK)
         return ORR_EXIT_FAILED;
+    if (request->output && answer->shown_count == 0)
+        fprintf(cli->err, "orrery: nothing was found; %s was not written\n", request->output);
     return answer->shown_count > 0 ? ORR_EXIT_NO : ORR_EXIT_OK;
 }
 

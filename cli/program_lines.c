@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/subject.h"
+
 enum { PIECE_BYTES = 1 << 16 };
 
 struct reading {
@@ -43,11 +45,17 @@ static enum orr_status take_piece(struct reading *reading, const char *bytes, si
 static enum orr_status read_file(struct reading *reading, FILE *file, struct orr_error *error) {
     char *piece = orr_memory_alloc(reading->lines->memory, PIECE_BYTES);
     enum orr_status status = piece ? ORR_OK : ORR_NO_MEMORY;
-    while (status == ORR_OK) {
+    for (bool is_first = true; status == ORR_OK; is_first = false) {
         size_t size = fread(piece, 1, PIECE_BYTES, file);
         if (size == 0)
             break;
-        status = take_piece(reading, piece, size);
+        const char *other = is_first ? orr_cli_other_file(piece, size) : NULL;
+        if (other)
+            status =
+                orr_error_set(error, ORR_INVALID, "%s: %s; a file of stream programs was expected",
+                              reading->lines->path, other);
+        else
+            status = take_piece(reading, piece, size);
     }
     if (status == ORR_OK && ferror(file))
         status = orr_error_set(error, ORR_INVALID, "%s: %s; it can't be read", reading->lines->path,

@@ -19,7 +19,8 @@ struct orr_program_lines {
     void *context;
 };
 
-/* Reads the file. ORR_INVALID: it can't be read. Else what `line` returned, or ORR_NO_MEMORY. */
+/* Reads the file. ORR_INVALID: it can't be read, or is a trace or a schedule. Else what `line`
+ * returned, or ORR_NO_MEMORY. */
 enum orr_status orr_program_lines_read(const struct orr_program_lines *lines,
                                        struct orr_error *error) ORR_MUST_CHECK;
 

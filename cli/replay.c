@@ -4,6 +4,7 @@
 #include "cli/explore.h"
 #include "cli/program_lines.h"
 #include "cli/scenario_verbs.h"
+#include "cli/subject.h"
 #include "hazards/explore/fingerprint.h"
 #include "hazards/text_builder.h"
 
@@ -146,9 +147,14 @@ static enum orr_status read_text(struct replay *replay, struct orr__builder *tex
 static enum orr_status read_file(struct replay *replay) {
     struct orr__builder text = {.memory = replay->cli->memory};
     enum orr_status status = read_text(replay, &text);
-    if (status == ORR_OK) {
-        status = orr_schedule_read(replay->cli->memory, text.data ? text.data : "", text.length,
-                                   &replay->file, &replay->error);
+    const char *data = text.data ? text.data : "", *other = orr_cli_other_file(data, text.length);
+    bool is_trace = other && strcmp(other, "a trace") == 0;
+    if (status == ORR_OK && (is_trace || data[strspn(data, " \t\r\n")] != '{')) {
+        status = orr_error_set(&replay->error, ORR_INVALID, "%s: %s; a schedule was expected",
+                               replay->path, is_trace ? other : "no JSON object");
+    } else if (status == ORR_OK) {
+        status = orr_schedule_read(replay->cli->memory, data, text.length, &replay->file,
+                                   &replay->error);
         if (status != ORR_OK)
             orr_error_prefix(&replay->error, "%s", replay->path);
     }
@@ -218,9 +224,18 @@ static enum orr_status print_json(const struct replay *replay,
     return status;
 }
 
+/* The schedule and what it is to be compared with are of different kinds. */
+static enum orr_exit fail_kind(const struct replay *replay, const char *is, const char *program) {
+    fprintf(replay->cli->err, "orrery: %s: it %s, but %s %s\n", replay->path, is,
+            replay->program_path, program);
+    return ORR_EXIT_INPUT;
+}
+
 static enum orr_exit replay_schedule(struct replay *replay) {
     struct orr_replay_result result;
     enum orr_status status = read_file(replay);
+    if (status == ORR_OK && replay->program_path && orr_cli_ends_in(replay->program_path, ".lua"))
+        return fail_kind(replay, "is of a stream program", "is a scenario");
     if (status == ORR_OK)
         status = compare_with_source(replay);
     if (status == ORR_OK)
@@ -241,7 +256,9 @@ static bool replay_scenario(struct replay *replay, enum orr_exit *out_exit) {
     struct orr_error error = {0};
     enum orr_status status = read_text(replay, &text);
     bool is_one = status == ORR_OK && text.data && orr_is_scenario_schedule(text.data);
-    if (is_one)
+    if (is_one && replay->program_path && orr_cli_ends_in(replay->program_path, ".jsonl"))
+        *out_exit = fail_kind(replay, "is of a scenario", "holds stream programs");
+    else if (is_one)
         *out_exit = orr_cli_replay_scenario(replay->cli, replay->path, text.data, text.length,
                                             replay->program_path, replay->as_json);
     replay->error = error;
