@@ -107,6 +107,31 @@ static void *allocate(void *context, void *block, size_t old_size, size_t new_si
     return allocate_any(scenario, block, old_size, new_size);
 }
 
+/* The same of a state that runs a program again and again: what is taken from a pool or given back
+ * there, as most is, comes first and calls nothing. */
+static void *allocate_again(void *context, void *block, size_t old_size, size_t new_size) {
+    struct orr_scenario *scenario = context;
+    if (!block && new_size == 0)
+        return NULL;
+    if (!block && new_size <= POOLED_MAX &&
+        scenario->lua_bytes + new_size <= scenario->lua_bytes_max) {
+        void **pool = pool_of(scenario, new_size);
+        block = *pool;
+        if (block) {
+            memcpy(pool, block, sizeof *pool);
+            scenario->lua_bytes += new_size;
+            return block;
+        }
+    } else if (block && new_size == 0 && old_size > 0 && old_size <= POOLED_MAX) {
+        void **pool = pool_of(scenario, old_size);
+        memcpy(block, pool, sizeof *pool);
+        *pool = block;
+        scenario->lua_bytes -= old_size;
+        return NULL;
+    }
+    return allocate(context, block, old_size, new_size);
+}
+
 /* Adds to the instructions. Over the limit it raises each time, so no pcall survives it. */
 static void count(lua_State *L, uint64_t instructions) {
     struct orr_scenario *scenario = orr__scenario_of(L);
@@ -127,7 +152,7 @@ static void count_instructions(lua_State *L, lua_Debug *event) {
 }
 
 lua_State *orr__sandbox_open(struct orr_scenario *scenario) {
-    lua_State *L = lua_newstate(allocate, scenario);
+    lua_State *L = lua_newstate(scenario->config.repeats ? allocate_again : allocate, scenario);
     if (!L)
         return NULL;
     memcpy(lua_getextraspace(L), &scenario, sizeof scenario);
