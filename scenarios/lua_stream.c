@@ -3,8 +3,8 @@
 
 #include "scenarios/scenario_internal.h"
 
-/* Streams and events. Streams are looked up by (device, name) in a registry table, so that the same
- * stream is the same handle wherever it is asked for. */
+/* Streams and events. Streams are looked up by device and name in tables of the registry, so that
+ * the same stream is the same handle wherever it is asked for. */
 
 static const char *const kind_names[] = {"compute", "communicate", "copy"};
 enum { KIND_COUNT = 3 };
@@ -26,21 +26,6 @@ static struct orr_runtime *runtime_of(lua_State *L) {
 }
 
 /* --- making streams --- */
-
-/* Pushes "device/name" of a stream. */
-static const char *push_stream_key(lua_State *L, uint32_t device, const char *name) {
-    char digits[12]; /* by hand: lua_pushfstring takes ten times as long */
-    size_t at = sizeof digits;
-    digits[--at] = '/';
-    do {
-        digits[--at] = (char)('0' + device % 10);
-        device /= 10;
-    } while (device > 0);
-    lua_pushlstring(L, digits + at, sizeof digits - at);
-    lua_pushstring(L, name);
-    lua_concat(L, 2);
-    return lua_tostring(L, -1);
-}
 
 static struct orr_stream *make_stream(lua_State *L, uint32_t device, enum orr_stream_kind kind,
                                       enum orr_stream_sync sync, const char *name) {
@@ -84,23 +69,32 @@ static void read_stream_options(lua_State *L, int *out_kind, int *out_sync) {
     *out_sync = sync ? orr__choice(L, "sync of a stream", sync, syncs, 3) : -1;
 }
 
-/* Pushes what the registry has under that key, or nothing and returns false; the table of streams
- * is below. */
-static bool push_known_stream(lua_State *L, uint32_t device, const char *name,
-                              const char **out_key) {
+/* Pushes the registry's table of a device's streams, by name. */
+static void push_streams(lua_State *L, uint32_t device) {
     lua_getfield(L, LUA_REGISTRYINDEX, ORR__STREAMS);
-    *out_key = push_stream_key(L, device, name);
-    if (lua_getfield(L, -2, *out_key) != LUA_TNIL)
+    if (lua_rawgeti(L, -1, (lua_Integer)device + 1) == LUA_TNIL) {
+        lua_pop(L, 1);
+        lua_createtable(L, 0, 4);
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, -3, (lua_Integer)device + 1);
+    }
+    lua_remove(L, -2);
+}
+
+/* Pushes the table of the device's streams, and the stream of that name if it is there. */
+static bool push_known_stream(lua_State *L, uint32_t device, const char *name) {
+    push_streams(L, device);
+    if (lua_getfield(L, -1, name) != LUA_TNIL)
         return true;
     lua_pop(L, 1);
     return false;
 }
 
-/* Pushes a new handle, and keeps it under the key on top of the stack. */
-static void push_stream(lua_State *L, const char *key, struct orr_stream *stream) {
+/* Pushes a new handle, and keeps it in the table at the top. */
+static void push_stream(lua_State *L, const char *name, struct orr_stream *stream) {
     orr__push_handle(L, ORR__STREAM, stream);
     lua_pushvalue(L, -1);
-    lua_setfield(L, -4, key);
+    lua_setfield(L, -3, name);
 }
 
 static void check_stream_sync(lua_State *L, const char *name, int sync) {
@@ -124,12 +118,11 @@ int orr__device_stream(lua_State *L) {
     if (is_own && sync > 0)
         return orr__raise(L, ORR_INVALID, "stream: the device's own streams are \"nb\"");
     orr__stream_caller(L);
-    const char *key;
-    if (push_known_stream(L, device, name, &key)) {
+    if (push_known_stream(L, device, name)) {
         check_stream_sync(L, name, sync);
         return 1;
     }
-    push_stream(L, key,
+    push_stream(L, name,
                 make_stream(L, device, (enum orr_stream_kind)(kind < 0 ? own : kind),
                             (enum orr_stream_sync)(sync < 0 ? 0 : sync), name));
     return 1;
@@ -139,14 +132,15 @@ int orr__device_stream(lua_State *L) {
 int orr__device_legacy(lua_State *L) {
     uint32_t device = orr__device(L, 1);
     orr__stream_caller(L);
-    const char *key;
-    if (push_known_stream(L, device, "legacy", &key) &&
-        orr_stream_blocking(stream_at(L, -1)) == ORR_STREAM_LEGACY)
-        return 1;
+    if (push_known_stream(L, device, "legacy")) {
+        if (orr_stream_blocking(stream_at(L, -1)) == ORR_STREAM_LEGACY)
+            return 1;
+        lua_pop(L, 1);
+    }
     struct orr_stream *stream = orr_device_legacy_stream(runtime_of(L), device);
     if (!stream)
         return orr__raise_runtime(L, orr_runtime_error(runtime_of(L))->status);
-    push_stream(L, key, stream);
+    push_stream(L, "legacy", stream);
     return 1;
 }
 
