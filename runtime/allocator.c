@@ -343,13 +343,22 @@ bool orr__allocator_fits(const struct orr__allocator *allocator, uint64_t bytes)
     return bytes <= allocator->capacity - allocator->reserved;
 }
 
+static struct orr__segment *new_segment(struct orr__allocator *allocator) {
+    struct orr__segment *segment = allocator->spare_segments;
+    if (!segment)
+        return orr_memory_alloc(allocator->memory, sizeof *segment);
+    allocator->spare_segments = segment->next;
+    *segment = (struct orr__segment){0};
+    return segment;
+}
+
 enum orr_status orr__pool_add_segment(struct orr__pool *pool, uint64_t bytes,
                                       uint64_t segment_bytes, struct orr__segment **out_segment) {
     struct orr__allocator *allocator = pool->allocator;
     assert(segment_bytes % ORR__BLOCK_ALIGN == 0 && segment_bytes >= orr__block_bytes(bytes));
     assert(orr__allocator_fits(allocator, segment_bytes));
     *out_segment = NULL;
-    struct orr__segment *segment = orr_memory_alloc(allocator->memory, sizeof *segment);
+    struct orr__segment *segment = new_segment(allocator);
     struct orr__block *block = new_block(allocator);
     if (!segment || !block) {
         orr_memory_free(allocator->memory, segment);
@@ -410,6 +419,11 @@ void orr__segment_remove(struct orr__segment *segment) {
 
 /* --- the allocator --- */
 
+static void begin(struct orr__allocator *allocator, uint64_t capacity) {
+    allocator->capacity = capacity / ORR__BLOCK_ALIGN * ORR__BLOCK_ALIGN;
+    allocator->random = 2463534242u; /* the seed of Marsaglia's example; any but 0 */
+}
+
 enum orr_status orr__allocator_create(const struct orr_memory *memory, uint64_t capacity,
                                       uint64_t *serial, struct orr__allocator **out_allocator) {
     *out_allocator = NULL;
@@ -417,39 +431,61 @@ enum orr_status orr__allocator_create(const struct orr_memory *memory, uint64_t 
     if (!allocator)
         return ORR_NO_MEMORY;
     allocator->memory = memory;
-    allocator->capacity = capacity / ORR__BLOCK_ALIGN * ORR__BLOCK_ALIGN;
     allocator->serial = serial;
-    allocator->random = 2463534242u; /* the seed of Marsaglia's example; any but 0 */
+    begin(allocator, capacity);
     *out_allocator = allocator;
     return ORR_OK;
 }
 
-static void free_segment(struct orr__allocator *allocator, struct orr__segment *segment) {
-    for (struct orr__block *block = segment->first; block;) {
-        struct orr__block *after = block->after;
-        orr_memory_free(allocator->memory, block);
-        block = after;
+/* Everything but the allocator itself becomes spare. */
+static void spare_all(struct orr__allocator *allocator) {
+    for (struct orr__segment *segment = allocator->first; segment; segment = segment->next)
+        for (struct orr__block *block = segment->first, *after; block; block = after) {
+            after = block->after;
+            spare_block(allocator, block);
+        }
+    if (allocator->last) {
+        allocator->last->next = allocator->spare_segments;
+        allocator->spare_segments = allocator->first;
+        allocator->first = allocator->last = NULL;
     }
-    orr_memory_free(allocator->memory, segment);
+    while (allocator->pools) {
+        struct orr__pool *pool = allocator->pools;
+        allocator->pools = pool->next;
+        pool->next = allocator->spare_pools;
+        allocator->spare_pools = pool;
+    }
+}
+
+void orr__allocator_rewind(struct orr__allocator *allocator, uint64_t capacity) {
+    spare_all(allocator);
+    struct orr__allocator as_new = {.memory = allocator->memory,
+                                    .serial = allocator->serial,
+                                    .spare = allocator->spare,
+                                    .spare_segments = allocator->spare_segments,
+                                    .spare_pools = allocator->spare_pools};
+    begin(&as_new, capacity);
+    *allocator = as_new;
 }
 
 void orr__allocator_destroy(struct orr__allocator **allocator) {
     struct orr__allocator *it = *allocator;
     if (!it)
         return;
-    while (it->first) {
-        struct orr__segment *segment = it->first;
-        it->first = segment->next;
-        free_segment(it, segment);
+    spare_all(it);
+    while (it->spare_segments) {
+        struct orr__segment *segment = it->spare_segments;
+        it->spare_segments = segment->next;
+        orr_memory_free(it->memory, segment);
     }
     while (it->spare) {
         struct orr__block *block = it->spare;
         it->spare = block->right;
         orr_memory_free(it->memory, block);
     }
-    while (it->pools) {
-        struct orr__pool *pool = it->pools;
-        it->pools = pool->next;
+    while (it->spare_pools) {
+        struct orr__pool *pool = it->spare_pools;
+        it->spare_pools = pool->next;
         orr_memory_free(it->memory, pool);
     }
     orr_memory_free(it->memory, it);
@@ -458,13 +494,15 @@ void orr__allocator_destroy(struct orr__allocator **allocator) {
 
 enum orr_status orr__pool_create(struct orr__allocator *allocator, uint32_t stream,
                                  struct orr__pool **out_pool) {
-    struct orr__pool *pool = orr_memory_alloc(allocator->memory, sizeof *pool);
+    struct orr__pool *pool = allocator->spare_pools;
+    if (pool)
+        allocator->spare_pools = pool->next;
+    else
+        pool = orr_memory_alloc(allocator->memory, sizeof *pool);
     *out_pool = pool;
     if (!pool)
         return ORR_NO_MEMORY;
-    pool->allocator = allocator;
-    pool->stream = stream;
-    pool->next = allocator->pools;
+    *pool = (struct orr__pool){.allocator = allocator, .stream = stream, .next = allocator->pools};
     allocator->pools = pool;
     return ORR_OK;
 }

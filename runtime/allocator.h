@@ -90,6 +90,8 @@ struct orr__allocator {
     struct orr__pool *pools;
     struct orr__segment *first, *last;
     struct orr__block *spare;
+    struct orr__segment *spare_segments; /* linked by `next`, as are the pools */
+    struct orr__pool *spare_pools;
     uint32_t random;  /* state of the priorities' generator */
     bool adversarial; /* what was freed last is handed out first; set before the first take */
     uint64_t free_count;
@@ -103,6 +105,8 @@ enum orr_status orr__allocator_create(const struct orr_memory *memory, uint64_t 
                                       struct orr__allocator **out_allocator) ORR_MUST_CHECK;
 /* Frees pools, segments and blocks, whatever their state. Nulls; accepts NULL. */
 void orr__allocator_destroy(struct orr__allocator **allocator);
+/* As new, with that capacity; keeps the structs of pools, segments and blocks for what comes. */
+void orr__allocator_rewind(struct orr__allocator *allocator, uint64_t capacity);
 
 /* Blocks of one stream. Owned by the allocator. */
 enum orr_status orr__pool_create(struct orr__allocator *allocator, uint32_t stream,

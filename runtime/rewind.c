@@ -54,7 +54,7 @@ static void restart_calls(struct orr_runtime *runtime) {
     orr__runtime_add_first_hosts(runtime);
 }
 
-static enum orr_status restart_device(struct orr_runtime *runtime, struct orr__device *device) {
+static void restart_device(struct orr_runtime *runtime, struct orr__device *device) {
     memset(device->streams, 0, sizeof device->streams);
     device->bucket = device->legacy = device->all = NULL;
     device->all_end = &device->all;
@@ -62,11 +62,8 @@ static enum orr_status restart_device(struct orr_runtime *runtime, struct orr__d
     device->reserved_told = 0;
     device->spec.memory_bytes = device->memory_bytes;
     assert(!device->buffers && !device->deferred);
-    if (!device->allocator->first && !device->allocator->pools && !runtime->perturb)
-        return ORR_OK; /* nobody has asked it for anything */
-    orr__allocator_destroy(&device->allocator);
-    return orr__allocator_create(runtime->memory, device->spec.memory_bytes,
-                                 &runtime->segment_count, &device->allocator);
+    if (device->allocator->first || device->allocator->pools || runtime->perturb)
+        orr__allocator_rewind(device->allocator, device->spec.memory_bytes);
 }
 
 enum orr_status orr_runtime_rewind(struct orr_runtime *runtime) {
@@ -79,8 +76,7 @@ enum orr_status orr_runtime_rewind(struct orr_runtime *runtime) {
     restart_counts(runtime);
     restart_calls(runtime);
     for (uint32_t i = 0; i < runtime->device_count; i++)
-        if (restart_device(runtime, &runtime->devices[i]) != ORR_OK)
-            return orr__runtime_no_memory(runtime);
+        restart_device(runtime, &runtime->devices[i]);
     orr_memory_free(runtime->memory, runtime->perturb);
     runtime->perturb = NULL;
     return ORR_OK;
