@@ -51,6 +51,7 @@ struct orr__pending {
     void *work;
     union {
         enum orr_status (*kernel_run)(void *work, struct orr_error *error); /* KERNEL */
+        uint64_t name_digest;       /* KERNEL whose run is NULL: what it computes begins with it */
         orr_host_function function; /* HOSTFN; its context is `work` */
     };
     struct orr_communicator *communicator; /* COLLECTIVE; NULL otherwise */
@@ -313,6 +314,10 @@ struct orr_runtime {
         const char *text;
         uint32_t id;
     } name_cache[ORR__NAME_CACHE];
+    struct {
+        uint64_t digest;
+        uint32_t name;
+    } name_digests[ORR__NAME_CACHE]; /* of synthetic kernels, at their name's remainder */
 
     uint64_t command_count, sync_count, buffer_count, collective_count,
         finding_count; /* ids given */

@@ -226,8 +226,7 @@ static enum orr_status run_fill(const struct orr_command *command, struct orr_er
 static enum orr_status run_synthetic(const struct orr_command *command, struct orr_error *error) {
     (void)error;
     const struct orr__pending *pending = command->context;
-    struct orr__synthetic synthetic;
-    orr__synthetic_begin(&synthetic, orr_names_text(pending->runtime->names, command->record.name));
+    struct orr__synthetic synthetic = {.digest = pending->name_digest};
     for (uint32_t i = 0; i < command->access_count; i++)
         if (command->accesses[i].mode & ORR_ACCESS_READ)
             orr__synthetic_read(&synthetic, orr__pending_pointer(pending, i),
@@ -270,6 +269,17 @@ static enum orr_status take(struct orr_runtime *runtime, enum orr_command_kind k
     return ORR_OK;
 }
 
+static uint64_t digest_of(struct orr_runtime *runtime, uint32_t name) {
+    struct orr__synthetic synthetic;
+    uint32_t slot = name % ORR__NAME_CACHE;
+    if (runtime->name_digests[slot].name != name) {
+        orr__synthetic_begin(&synthetic, orr_names_text(runtime->names, name));
+        runtime->name_digests[slot].digest = synthetic.digest;
+        runtime->name_digests[slot].name = name;
+    }
+    return runtime->name_digests[slot].digest;
+}
+
 static void fill_kernel(struct orr__pending *pending, const struct orr_kernel *kernel) {
     struct orr_command *command = &pending->command;
     struct orr_record_command *record = &command->record;
@@ -284,10 +294,12 @@ static void fill_kernel(struct orr__pending *pending, const struct orr_kernel *k
     pending->kernel_run = kernel->run;
     pending->work = kernel->work;
     pending->release = kernel->release;
-    if (kernel->run)
+    if (kernel->run) {
         command->run = pending->runtime->timing_only ? NULL : run_kernel;
-    else if (is_reachable(pending))
+    } else if (is_reachable(pending)) {
         command->run = run_synthetic;
+        pending->name_digest = digest_of(pending->runtime, record->name);
+    }
 }
 
 enum orr_status orr_stream_kernel(struct orr_stream *stream, const struct orr_kernel *kernel,
