@@ -51,16 +51,24 @@ static float unit_value(uint32_t bits) {
     return value - 3.0f;
 }
 
+/* The next two values. */
+static uint64_t value_pair(uint64_t *state) {
+    uint64_t random = orr_splitmix_next(state), word;
+    float values[2] = {unit_value((uint32_t)random), unit_value((uint32_t)(random >> 32))};
+    memcpy(&word, values, sizeof word);
+    return word;
+}
+
 void orr__synthetic_write(struct orr__synthetic *synthetic, void *to, size_t bytes) {
     unsigned char *at = to;
-    uint64_t state = synthetic->digest;
-    for (size_t left = bytes; left > 0;) {
-        uint64_t random = orr_splitmix_next(&state);
-        float values[2] = {unit_value((uint32_t)random), unit_value((uint32_t)(random >> 32))};
-        size_t part = left < sizeof values ? left : sizeof values;
-        memcpy(at, values, part);
-        at += part;
-        left -= part;
+    uint64_t state = synthetic->digest, word;
+    for (size_t i = 0; i < bytes / sizeof word; i++, at += sizeof word) {
+        word = value_pair(&state);
+        memcpy(at, &word, sizeof word);
+    }
+    if (bytes % sizeof word > 0) {
+        word = value_pair(&state);
+        memcpy(at, &word, bytes % sizeof word);
     }
     synthetic->digest = orr_splitmix_mix(synthetic->digest ^ ORR_SPLITMIX_STEP);
 }

@@ -302,23 +302,26 @@ static bool read_few(lua_State *L, struct few *few, enum orr_access_mode mode) {
     return few_enough;
 }
 
+/* Of texts with a length; strcmp would be a call for each. */
+#define IS_KEY(key, length, text)                                                                  \
+    ((length) == sizeof(text) - 1 && memcmp((key), (text), sizeof(text) - 1) == 0)
+
 /* The field whose key and value are on top. */
 static bool read_field(lua_State *L, struct orr_kernel *kernel, struct few *reads,
                        struct few *writes) {
     if (lua_type(L, -2) != LUA_TSTRING)
         return false;
-    const char *key = lua_tostring(L, -2);
-    switch (key[0]) {
-    case 'r': return strcmp(key, "reads") == 0 && read_few(L, reads, ORR_ACCESS_READ);
-    case 'w': return strcmp(key, "writes") == 0 && read_few(L, writes, ORR_ACCESS_WRITE);
-    case 'n': break;
-    default: return false;
-    }
-    if (strcmp(key, "name") == 0 && lua_type(L, -1) == LUA_TSTRING) {
+    size_t length;
+    const char *key = lua_tolstring(L, -2, &length);
+    if (IS_KEY(key, length, "reads"))
+        return read_few(L, reads, ORR_ACCESS_READ);
+    if (IS_KEY(key, length, "writes"))
+        return read_few(L, writes, ORR_ACCESS_WRITE);
+    if (IS_KEY(key, length, "name") && lua_type(L, -1) == LUA_TSTRING) {
         kernel->name = lua_tostring(L, -1); /* the table keeps it alive */
         return true;
     }
-    if (strcmp(key, "ns") != 0 || !lua_isinteger(L, -1))
+    if (!IS_KEY(key, length, "ns") || !lua_isinteger(L, -1))
         return false;
     kernel->service_ns = lua_tointeger(L, -1);
     return kernel->service_ns >= 0 && kernel->service_ns <= ORR__SERVICE_NS_MAX;
