@@ -315,10 +315,16 @@ class Model:
             src, dst = whole(row["cmd_a"]), whole(row["cmd_b"])
             if src not in self.commands or dst not in self.commands or src == dst:
                 continue
-            starts = [self.commands[cmd]["start_ns"] for cmd in (src, dst)]
-            if None not in starts and starts[1] < starts[0]:
+            ends = []  # a host's own read or write is its call, and nothing else
+            for cmd in (src, dst):
+                command = self.commands[cmd]
+                by_host = command["kind"] in ("hostread", "hostwrite")
+                ends.append((command["enqueue_ns" if by_host else "start_ns"],
+                             ("enqueue" if by_host else "command", cmd)))
+            if None not in (ends[0][0], ends[1][0]) and ends[1][0] < ends[0][0]:
                 src, dst = dst, src
-            self.draw("finding", ("command", src), ("command", dst), src, dst)
+                ends.reverse()
+            self.draw("finding", ends[0][1], ends[1][1], src, dst)
         self.arrows.sort(key=lambda arrow: arrow[:5])  # what is equal: in order of the tables
 
     def draw(self, name, source, end, src, dst):

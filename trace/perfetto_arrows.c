@@ -73,6 +73,20 @@ static void add_sync_arrow(struct orr__export *export, size_t index) {
     }
 }
 
+/* A host reads and writes memory itself: there the call is all there is to see. */
+static bool is_by_host(const struct orr_timeline_command *command) {
+    return command->kind == ORR_COMMAND_HOSTREAD || command->kind == ORR_COMMAND_HOSTWRITE;
+}
+
+static uint32_t finding_slice(const struct orr__export *export, size_t index) {
+    return is_by_host(&export->timeline->commands[index]) ? export->enqueue_slice[index]
+                                                          : export->command_slice[index];
+}
+
+static int64_t finding_ns(const struct orr_timeline_command *command) {
+    return is_by_host(command) ? command->enqueue_ns : command->start_ns;
+}
+
 /* The two commands of a finding, whichever came first in this run: nothing orders them. */
 static void add_finding_arrow(struct orr__export *export,
                               const struct orr_timeline_finding *finding) {
@@ -82,9 +96,9 @@ static void add_finding_arrow(struct orr__export *export,
     if (a == ORR__NO_INDEX || b == ORR__NO_INDEX || a == b) {
         return;
     }
-    bool turned = timeline->commands[b].start_ns < timeline->commands[a].start_ns;
+    bool turned = finding_ns(&timeline->commands[b]) < finding_ns(&timeline->commands[a]);
     size_t src = turned ? b : a, dst = turned ? a : b;
-    add_arrow(export, ORR__ARROW_FINDING, export->command_slice[src], export->command_slice[dst],
+    add_arrow(export, ORR__ARROW_FINDING, finding_slice(export, src), finding_slice(export, dst),
               src, dst);
 }
 
