@@ -750,6 +750,29 @@ static void a_run_on_threads_passes_the_strict_checker(void **state) {
     check_a_run(*state, "cpu*2");
 }
 
+static void a_finding_about_a_host_has_its_arrow(void **state) {
+    static const char race[] = "local d = orrery.device(0)\n"
+                               "local to, from = d:alloc(4096), orrery.host_alloc(4096)\n"
+                               "from:write(1)\n"
+                               "d:stream('copy'):copy{ to = to, from = from }\n"
+                               "from:write(2)\n";
+    static char command[8 * PATH_MAX];
+    char lua[PATH_MAX];
+    struct fixture_files *files = *state;
+    const char *orrery = need_command();
+    need_python();
+    trace_write_file(trace_path(lua, files->folder, "race.lua"), race, sizeof race - 1);
+    snprintf(command, sizeof command,
+             "d=%s; o='%s'; $o run $d/race.lua --check -o $d/run.db >$d/said 2>&1; "
+             "test $? = 1 && $o export $d/run.db -o $d/run.json && "
+             "python3 -B tests/check_perfetto.py $d/run.json --db $d/run.db 2>&1",
+             files->folder, orrery);
+    assert_runs(command);
+    char *text = read_text(files->json);
+    assert_int_equal(count_of(text, "\"name\":\"finding\""), 2); /* both ends */
+    free(text);
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void) {
@@ -783,6 +806,7 @@ int main(void) {
         CASE(every_check_can_fail),
         CASE(a_simulated_run_passes_the_strict_checker),
         CASE(a_run_on_threads_passes_the_strict_checker),
+        CASE(a_finding_about_a_host_has_its_arrow),
     };
     return cmocka_run_group_tests_name("perfetto", tests, NULL, NULL);
 }
