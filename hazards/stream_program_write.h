@@ -6,9 +6,9 @@
  *     orr_memory_free(program->memory, text);
  *
  * The line is canonical: fields in one order, defaults left out, the short form of every operation
- * beside it (`ops_text`, which no reader reads), and who wrote it (`writer`, for whoever asks if the
- * file may be replaced). Reading it back gives the same program, with names
- * numbered in the order of the line.
+ * beside it (`ops_text`, which no reader reads), and who wrote it (`writer`, for whoever asks if
+ * the file may be replaced). Reading it back gives the same program, with names numbered in the
+ * order of the line.
  *
  * Threads: any. */
 #ifndef ORR_HAZARDS_STREAM_PROGRAM_WRITE_H

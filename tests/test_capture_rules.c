@@ -1,5 +1,6 @@
 /* Oracle capture: the code, the cause and the way out of each error; size; missing memory. Verdicts
- * of small programs are in tests/data/programs.jsonl, random ones in tests/differential_check.py. */
+ * of small programs are in tests/data/programs.jsonl, random ones in tests/differential_check.py.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,8 @@ static struct orr_stream_program *read_ops(const struct orr_memory *of, const ch
 
 #define BEGIN "{\"op\":\"capture_begin\",\"stream\":\"s\"},"
 #define FORK                                                                                       \
-    "{\"op\":\"record\",\"event\":\"e\",\"stream\":\"s\"},{\"op\":\"wait\",\"stream\":\"t\",\"event\":\"e\"},"
+    "{\"op\":\"record\",\"event\":\"e\",\"stream\":\"s\"},"                                        \
+    "{\"op\":\"wait\",\"stream\":\"t\",\"event\":\"e\"},"
 #define END    "{\"op\":\"capture_end\",\"stream\":\"s\"}"
 #define KERNEL "{\"op\":\"kernel\",\"stream\":\"t\"},"
 

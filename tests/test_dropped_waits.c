@@ -1,6 +1,6 @@
 /* Training with one wait left out, each in turn: the check flags it. Waits for what was in order
- * already are no candidates (--drop-wait passes over them). In any case the exact check of the run's
- * stream program agrees.
+ * already are no candidates (--drop-wait passes over them). In any case the exact check of the
+ * run's stream program agrees.
  *
  * ORR_TEST_SCENARIO=FILE takes another scenario instead (arguments at their defaults, timing only),
  * on ORR_TEST_DEVICES devices; ORR_TEST_EVERY=N every N-th wait. */

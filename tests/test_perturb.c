@@ -95,7 +95,8 @@ static void rules_are_given_in_lua_too(void **state) {
                    "demo.lua:1: orrery.perturb: unknown key 'jiter'; did you mean 'jitter'?");
     expect_failure(
         "orrery.perturb{ straggler = { device = 0, by = 'x' } }",
-        "demo.lua:1: orrery.perturb: straggler: by: expected a factor above 0, at most 1000000, got 'x'");
+        "demo.lua:1: orrery.perturb: straggler: by: expected a factor above 0, at most 1000000, "
+        "got 'x'");
     expect_failure("orrery.perturb{ straggler = { device = 7, by = 2 } }",
                    "demo.lua:1: perturb: straggler: there is no device 7; this run has 2, counted "
                    "from 0");

@@ -4,8 +4,9 @@
     ORRERY=build/release/orrery tests/test_races.py [PATTERN]
 
 As it is told, a scenario has its mistake: `orrery check` finds it, live and in the trace that the
-run leaves, on simulated devices and on CPU threads; `orrery explore` finds a schedule in which it shows, and `orrery replay` of that
-schedule shows it again. With fixed=true nothing is found, by neither.
+run leaves, on simulated devices and on CPU threads; `orrery explore` finds a schedule in which it
+shows, and `orrery replay` of that schedule shows it again. With fixed=true nothing is found, by
+neither.
 
 Prints TAP. Needs nothing but Python's standard library.
 """

@@ -603,7 +603,8 @@ static void programs_are_written_in_one_form(void **state) {
     char *text;
     assert_int_equal(orr_stream_program_write(program, "\"\n", &text), ORR_OK);
     assert_string_equal(
-        text, "{\"id\": \"\\\"\\n\", \"writer\": \"orrery\", \"program\": {\"streams\": {\"s\": {\"dev\": 0, \"kind\": "
+        text, "{\"id\": \"\\\"\\n\", \"writer\": \"orrery\", \"program\": {\"streams\": {"
+              "\"s\": {\"dev\": 0, \"kind\": "
               "\"bl\"}}, \"buffers\": {\"B\": \"pinned\"}, \"ops\": [{\"op\": \"kernel\", "
               "\"stream\": \"s\", \"writes\": [\"A[0:4]\"]}, {\"op\": \"coll\", \"host\": \"r\", "
               "\"comm\": \"c\", \"stream\": \"s\", \"kind\": \"k\"}], \"ops_text\": [\"k s "
