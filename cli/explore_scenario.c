@@ -70,8 +70,8 @@ struct orr_explorer_config orr_explored_config(const struct orr_explored *explor
                                         .seed = explored->seed};
 }
 
-/* Opens an explorer, and executes the default schedule: a program that fails in it is not one to
- * explore. */
+/* Opens an explorer, and executes the default schedule: a program that fails in it, other than by
+ * what it finds, is not one to explore. */
 static enum orr_exit open_explorer(const struct orr_explored *explored,
                                    struct orr_explorer **out_explorer, struct orr_execution *first,
                                    struct orr_error *error) {
@@ -80,7 +80,7 @@ static enum orr_exit open_explorer(const struct orr_explored *explored,
     if (status != ORR_OK)
         return orr_cli_exit(status);
     status = orr_explorer_follow(*out_explorer, NULL, 0, true, first);
-    if (status != ORR_OK || first->status != ORR_OK) {
+    if (status != ORR_OK || (first->status != ORR_OK && !first->stopped)) {
         *error = *orr_explorer_error(*out_explorer);
         if (status == ORR_OK && first->arguments_wrong)
             return ORR_EXIT_USAGE;

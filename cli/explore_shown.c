@@ -307,11 +307,15 @@ static void say_expectation(struct orr_explorer *explorer, const struct orr_exec
              failed->text);
 }
 
-static void say_result(const struct orr_execution *execution, struct orr_shown *shown) {
+static void say_result(const struct orr_explorer *explorer, const struct orr_execution *execution,
+                       struct orr_shown *shown) {
     bool complete = execution->outcome == ORR_UNTIMED_COMPLETE;
     if (complete && execution->status == ORR_OK)
         snprintf(shown->result, sizeof shown->result, "%016llx",
                  (unsigned long long)execution->numbers);
+    else if (complete && execution->stopped)
+        snprintf(shown->result, sizeof shown->result, "%s",
+                 orr_scenario_stopped(orr_explorer_scenario(explorer)));
     else
         snprintf(shown->result, sizeof shown->result, "%s", complete ? "error" : "hang");
 }
@@ -341,10 +345,15 @@ enum orr_status orr_explore_describe(struct orr_explorer *explorer, const struct
     shown->b = found->b;
     shown->shown_steps = shown->length;
     shown->differs = execution->outcome == ORR_UNTIMED_COMPLETE && execution->status == ORR_OK &&
-                     execution->numbers != reference;
-    say_result(execution, shown);
+                     reference != 0 && execution->numbers != reference;
+    say_result(explorer, execution, shown);
     switch (found->kind) {
     case ORR_FOUND_HANG: say_hang(explorer, shown); break;
+    case ORR_FOUND_STOPPED:
+        snprintf(shown->message, sizeof shown->message, "%s: %s", shown->result,
+                 orr_explorer_error(explorer)->text);
+        break;
+    case ORR_FOUND_MISMATCH:
     case ORR_FOUND_ERROR:
         snprintf(shown->message, sizeof shown->message, "%s", orr_explorer_error(explorer)->text);
         break;

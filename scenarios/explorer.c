@@ -125,12 +125,14 @@ static void add_buffer(void *context, const struct orr_live_buffer *buffer) {
     sum->total += orr_splitmix_mix(contents ^ (who + buffer->bytes));
 }
 
+/* Never 0. */
 static uint64_t numbers_of(const struct orr_explorer *explorer) {
     struct sum sum = {.explorer = explorer};
     orr_buffers_show(explorer->runtime, &sum, add_buffer);
     for (int i = 0; explorer->has_printed && i < ORR_UNTIMED_PROCESSES_MAX; i++)
         sum.total += explorer->printed[i];
-    return sum.total + orr_splitmix_mix(orr_untimed_reads(explorer->explore));
+    sum.total += orr_splitmix_mix(orr_untimed_reads(explorer->explore));
+    return sum.total != 0 ? sum.total : 1;
 }
 
 static bool is_judged(const struct orr_expectation *expectation) {
@@ -208,6 +210,7 @@ static enum orr_status execute(struct orr_explorer *explorer, struct orr_executi
     if (execution->outcome != ORR_UNTIMED_COMPLETE)
         return ORR_OK;
     execution->status = status;
+    execution->stopped = status != ORR_OK && orr_scenario_stopped(explorer->scenario);
     execution->arguments_wrong = orr_scenario_arguments_wrong(explorer->scenario);
     execution->failed_expectation = first_failed(explorer->scenario);
     if (status == ORR_OK)
@@ -315,8 +318,23 @@ static void note_result(struct orr_search *search, uint64_t numbers) {
         search->results[search->result_count++] = numbers;
 }
 
+static enum orr_found_kind stop_kind(const struct orr_explorer *explorer) {
+    const char *kind = orr_scenario_stopped(explorer->scenario);
+    return strcmp(kind, orr_found_text(ORR_FOUND_MISMATCH)) == 0 ? ORR_FOUND_MISMATCH
+                                                                 : ORR_FOUND_STOPPED;
+}
+
+static uint64_t stop_key(const struct orr_explorer *explorer) {
+    return orr_splitmix_mix(text_key(orr_scenario_stopped(explorer->scenario))) ^
+           text_key(orr_scenario_stop_about(explorer->scenario));
+}
+
 static void note_complete(struct orr_search *search, const struct orr_execution *execution) {
     const struct orr_explorer *explorer = search->explorer;
+    if (execution->stopped) {
+        found_here(search, stop_kind(explorer), stop_key(explorer), 0);
+        return;
+    }
     if (execution->status != ORR_OK) {
         found_here(search, ORR_FOUND_ERROR, text_key(explorer->error.text), 0);
         return;
@@ -328,7 +346,7 @@ static void note_complete(struct orr_search *search, const struct orr_execution 
                    execution->failed_expectation);
     }
     note_result(search, execution->numbers);
-    if (execution->numbers != search->reference)
+    if (search->reference != 0 && execution->numbers != search->reference)
         found_here(search, ORR_FOUND_NUMBERS, 0, 0);
 }
 
@@ -431,15 +449,20 @@ bool orr_found_is_shown(const struct orr_explorer *explorer, const struct orr_fo
     switch (found->kind) {
     case ORR_FOUND_HANG:
         return execution->outcome == ORR_UNTIMED_HANG && hang_key(explorer) == found->key;
+    case ORR_FOUND_MISMATCH:
+    case ORR_FOUND_STOPPED:
+        return complete && execution->stopped && stop_kind(explorer) == found->kind &&
+               stop_key(explorer) == found->key;
     case ORR_FOUND_ERROR:
-        return complete && execution->status != ORR_OK &&
+        return complete && execution->status != ORR_OK && !execution->stopped &&
                text_key(explorer->error.text) == found->key;
     case ORR_FOUND_EXPECTATION:
         return complete && execution->failed_expectation != ORR_ID_NONE &&
                text_key(orr_scenario_expectation(explorer->scenario, execution->failed_expectation)
                             ->site) == found->key;
     case ORR_FOUND_NUMBERS:
-        return complete && execution->status == ORR_OK && execution->numbers != reference;
+        return complete && execution->status == ORR_OK && reference != 0 &&
+               execution->numbers != reference;
     case ORR_FOUND_UNDEFINED: return shows_undefined(explorer, found->a);
     case ORR_FOUND_RACE: return shows_order(explorer, found->b, found->a);
     case ORR_FOUND_COUNT:

@@ -12,7 +12,8 @@
  *     orr_search_run(&search, 100000);
  *     for (i = 0; i < search.found_count; i++) ...
  *
- * What can be found: a hang; an error, or a failed expectation, that some order leads to; numbers
+ * What can be found: a hang; ranks that make different calls, or another finding with which the
+ * program stops itself; an error, or a failed expectation, that some order leads to; numbers
  * (contents of live buffers, what hosts read, what is printed) that differ from those of the
  * default schedule; bytes that are read though nobody has written them; two accesses to the same
  * bytes that come in either order.
@@ -53,6 +54,8 @@ void orr_explorer_destroy(struct orr_explorer **explorer);
 /* X(NAME, "text"), the gravest first. */
 #define ORR_FOUND_LIST(X)                                                                          \
     X(HANG, "hang")                                                                                \
+    X(MISMATCH, "collective-mismatch")                                                             \
+    X(STOPPED, "stopped")                                                                          \
     X(ERROR, "error")                                                                              \
     X(EXPECTATION, "failed-expectation")                                                           \
     X(NUMBERS, "wrong-numbers")                                                                    \
@@ -72,7 +75,8 @@ struct orr_execution {
     enum orr_untimed_outcome outcome;
     enum orr_status status; /* COMPLETE: how the program ended */
     bool arguments_wrong;
-    uint64_t numbers;            /* COMPLETE and ORR_OK: digest of all that it computed */
+    bool stopped;                /* by a finding of its own: orr_scenario_stopped */
+    uint64_t numbers;            /* COMPLETE and ORR_OK: digest of all that it computed; else 0 */
     uint32_t failed_expectation; /* index of the first one, ORR_ID_NONE */
     uint64_t undefined_step;     /* id of the first step that read what nobody has written */
     bool has_undefined;
@@ -105,7 +109,7 @@ struct orr_found {
 struct orr_search {
     struct orr_explorer *explorer;
     struct orr_untimed_options options;
-    uint64_t reference; /* numbers of the default schedule */
+    uint64_t reference; /* numbers of the default schedule; 0: it came to none */
     bool counts_orders; /* random strategies: keep the orders seen */
     bool is_over;       /* nothing is left to try */
     uint64_t executions, complete, abandoned, hangs;

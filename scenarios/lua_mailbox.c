@@ -225,7 +225,7 @@ enum orr_status orr__hosts_hang(struct orr_scenario *scenario, struct orr_error 
         orr_error_set(error, ORR_DEVICE_FAILED, "%s: hang: %s for what never comes: %s%s%s",
                       scenario->config.path, live > 1 ? "all hosts wait" : "the host waits", text,
                       fault ? ": " : "", fault ? fault : "");
-    orr__stop(scenario, "hang", error->text, "");
+    orr__stop(scenario, "hang", "", error->text, "");
     return status;
 }
 

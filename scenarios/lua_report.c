@@ -1,18 +1,23 @@
 /* What libraries say about the scenario that uses them: where it is, and why it can't go on.
  *
- *     orrery.site()   orrery.stop{ kind =, message =, fix = } */
+ *     orrery.site()   orrery.stop{ kind =, message =, fix =, about = } */
 #include <stdio.h>
 
 #include "scenarios/scenario_internal.h"
 
-void orr__stop(struct orr_scenario *scenario, const char *kind, const char *message,
-               const char *fix) {
+void orr__stop(struct orr_scenario *scenario, const char *kind, const char *about,
+               const char *message, const char *fix) {
     snprintf(scenario->stop_kind, sizeof scenario->stop_kind, "%s", kind);
+    snprintf(scenario->stop_about, sizeof scenario->stop_about, "%s", about);
     orr_runtime_finding(scenario->runtime, kind, "error", 0, 0, 0, message, fix);
 }
 
 const char *orr_scenario_stopped(const struct orr_scenario *scenario) {
     return scenario->stop_kind[0] ? scenario->stop_kind : NULL;
+}
+
+const char *orr_scenario_stop_about(const struct orr_scenario *scenario) {
+    return scenario->stop_about;
 }
 
 /* "file:line" of the innermost call in the scenario's own file. */
@@ -23,16 +28,18 @@ static int orrery_site(lua_State *L) {
     return 1;
 }
 
-/* A finding that ends the run: exit code 4, and the trace is kept. */
+/* A finding that ends the run: exit code 4, and the trace is kept. `about` says what it is about in
+ * words that are the same in every order of calls, which those of the message need not be. */
 static int orrery_stop(lua_State *L) {
-    static const char *const keys[] = {"kind", "message", "fix", NULL};
+    static const char *const keys[] = {"kind", "message", "fix", "about", NULL};
     lua_settop(L, 1);
     luaL_checktype(L, 1, LUA_TTABLE);
     orr__check_keys(L, 1, "stop", keys);
     const char *kind = orr__field_text(L, 1, "stop", "kind", "stopped");
     const char *message = orr__field_text(L, 1, "stop", "message", "the scenario stopped");
     const char *fix = orr__field_text(L, 1, "stop", "fix", "");
-    orr__stop(orr__scenario_of(L), kind, message, fix);
+    const char *about = orr__field_text(L, 1, "stop", "about", message);
+    orr__stop(orr__scenario_of(L), kind, about, message, fix);
     return orr__raise(L, ORR_DEVICE_FAILED, "%s", message);
 }
 

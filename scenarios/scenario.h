@@ -86,6 +86,8 @@ void orr_scenario_host_text(const struct orr_scenario *scenario, uint32_t host, 
 /* Kind of the finding that ended the last run ("hang", "collective-mismatch"), whose message is
  * that of the error; NULL if none did. Borrowed until destroy. */
 const char *orr_scenario_stopped(const struct orr_scenario *scenario);
+/* What that finding is about, in words that are the same whoever's call comes first. */
+const char *orr_scenario_stop_about(const struct orr_scenario *scenario);
 
 /* Where its hosts are when a run has been left in the middle: "rank 0 at case.lua:7 in receive;
  * rank 1 at case.lua:9 in a wait for a device". "" if all have ended. */

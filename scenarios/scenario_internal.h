@@ -36,6 +36,7 @@ enum {
     ORR__EXPECTATIONS_MAX = 1 << 20,
     ORR__WAITS_FOR_MAX = 80,
     ORR__STOP_KIND_MAX = 32,
+    ORR__STOP_ABOUT_MAX = 256,
     ORR__RECORDINGS_MAX = 256,
     ORR__POOLS = 24
 };
@@ -105,7 +106,8 @@ struct orr_scenario {
      * reaches the top with that message has that status, any other is ORR_INVALID. */
     enum orr_status raised;
     char raised_text[ORR_ERROR_TEXT_MAX];
-    char stop_kind[ORR__STOP_KIND_MAX]; /* of the finding that ended the run; "" */
+    char stop_kind[ORR__STOP_KIND_MAX];   /* of the finding that ended the run; "" */
+    char stop_about[ORR__STOP_ABOUT_MAX]; /* what it is about, the same in every order of calls */
 
     struct orr_recording **recordings; /* that scenarios hold; owned */
     size_t recording_count, recording_capacity;
@@ -274,9 +276,10 @@ void orr__open_communicators(lua_State *L);
 void orr__open_mailboxes(lua_State *L);
 void orr__open_perturb(lua_State *L);
 void orr__open_reports(lua_State *L);
-/* A finding of severity error that ends the run, which fails with the same message. */
-void orr__stop(struct orr_scenario *scenario, const char *kind, const char *message,
-               const char *fix);
+/* A finding of severity error that ends the run, which fails with the same message. `about`: see
+ * orr_scenario_stop_about. */
+void orr__stop(struct orr_scenario *scenario, const char *kind, const char *about,
+               const char *message, const char *fix);
 void orr__open_expect(lua_State *L); /* to the table `expect` */
 
 /* --- lua_recording.c --- */

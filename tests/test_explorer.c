@@ -199,6 +199,58 @@ static void a_hang_that_needs_an_order_of_hosts_is_found(void **state) {
     end(&e);
 }
 
+/* Whose message comes first decides whether the program stops itself, and with which words. */
+static const char stops[] =
+    "local m = orrery.mailbox('m')\n"
+    "orrery.host(function(rank)\n"
+    "  m:put(rank)\n"
+    "end)\n"
+    "local first = m:take() m:take()\n"
+    "local h = orrery.host_alloc(64) h:write(first)\n"
+    "if first %s then\n"
+    "  orrery.stop{ kind = '%s', about = 'call 1', message = 'rank ' .. first .. ' differs' }\n"
+    "end";
+
+static const struct orr_found *only_found(const struct explored *e, enum orr_found_kind kind) {
+    const struct orr_found *found = NULL;
+    for (size_t i = 0; i < e->search.found_count; i++)
+        if (e->search.found[i].kind == kind) {
+            assert_null(found);
+            found = &e->search.found[i];
+        }
+    assert_non_null(found);
+    return found;
+}
+
+static void a_program_that_stops_itself_is_a_finding(void **state) {
+    static const struct {
+        const char *when, *kind;
+        enum orr_found_kind found;
+    } cases[] = {{"== 1", "collective-mismatch", ORR_FOUND_MISMATCH},
+                 {"== 0", "collective-mismatch", ORR_FOUND_MISMATCH},
+                 {">= 0", "collective-mismatch", ORR_FOUND_MISMATCH},
+                 {"== 1", "of-our-own", ORR_FOUND_STOPPED}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct explored e;
+        struct orr_execution execution;
+        char text[1024];
+        snprintf(text, sizeof text, stops, cases[i].when, cases[i].kind);
+        explore(&e, text);
+        assert_true(e.search.complete > 1);
+        const struct orr_found *found = only_found(&e, cases[i].found);
+        assert_false(has_found(&e, ORR_FOUND_ERROR));
+        /* Without numbers of the default schedule others can't differ from them. */
+        assert_int_equal(e.first.stopped, e.first.status != ORR_OK);
+        assert_false(e.first.stopped && has_found(&e, ORR_FOUND_NUMBERS));
+        assert_int_equal(
+            orr_explorer_follow(e.explorer, found->plan, found->plan_length, false, &execution),
+            ORR_OK);
+        assert_true(orr_found_is_shown(e.explorer, found, &execution, e.first.numbers));
+        end(&e);
+    }
+}
+
 /* --- one execution leaves nothing to the next --- */
 
 static void nothing_leaks_into_the_next_execution(void **state) {
@@ -323,6 +375,7 @@ int main(void) {
         cmocka_unit_test(a_branch_on_what_was_read_is_taken_both_ways),
         cmocka_unit_test(reading_what_nobody_has_written_is_found),
         cmocka_unit_test(a_hang_that_needs_an_order_of_hosts_is_found),
+        cmocka_unit_test(a_program_that_stops_itself_is_a_finding),
         cmocka_unit_test(nothing_leaks_into_the_next_execution),
         cmocka_unit_test(tables_of_the_library_cant_be_changed),
         cmocka_unit_test(executions_are_abandoned_anywhere),

@@ -84,8 +84,10 @@ local function pair(world, source, target, what)
     return world.pairs[key]
 end
 
-local function mismatch(message, fix)
-    orrery.stop{ kind = "collective-mismatch", message = "spmd: " .. message, fix = fix }
+-- `about`: which call, whoever comes first; the same finding in every order in which ranks make it.
+local function mismatch(about, message, fix)
+    orrery.stop{ kind = "collective-mismatch", message = "spmd: " .. message, fix = fix,
+                 about = about }
 end
 
 -- target, from; count, dtype, name, stream
@@ -114,7 +116,8 @@ function Rank:receive(call)
                                                    call.source, world.name, between.received))
     local offer = sent.call
     if call.dtype and call.dtype ~= (offer.dtype or "f32") then
-        mismatch(string.format(
+        mismatch(string.format("message %d from rank %d to rank %d of '%s'", sent.number,
+                               call.source, self.rank, world.name), string.format(
             "rank %d of '%s' receives %s, but rank %d sends %s: message number %d, sent at %s",
             self.rank, world.name, call.dtype, call.source, offer.dtype or "f32", sent.number,
             sent.site),
@@ -216,7 +219,8 @@ local function arrive(world, rank, kind, call)
     end
     local what = difference(world, low, high)
     if what then
-        mismatch(string.format("%s; call number %d of '%s': rank %d %s, rank %d %s", what, number,
+        mismatch(string.format("call %d of '%s'", number, world.name),
+                 string.format("%s; call number %d of '%s': rank %d %s, rank %d %s", what, number,
                                world.name, low.rank, describe(low), high.rank, describe(high)),
                  string.format("make the calls of '%s' in one order on all ranks, with the same " ..
                                "kinds and sizes", world.name))
