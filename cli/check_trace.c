@@ -12,7 +12,8 @@ static enum orr_status add_end(const struct orr_timeline *timeline, const struct
          i++) {
         const struct orr_timeline_finding *finding = &timeline->findings[i];
         if (strcmp(finding->kind, "hang") == 0 || strcmp(finding->kind, "collective-mismatch") == 0)
-            status = orr_run_check_ended(check, memory, finding->kind, finding->message);
+            status =
+                orr_run_check_ended(check, memory, finding->kind, finding->message, finding->fix);
     }
     return status == ORR_OK ? ORR_OK : orr_error_set(error, status, "no memory for findings");
 }

@@ -99,7 +99,7 @@ enum orr_status orr_run_check_end(struct orr_monitor *monitor, struct orr_runtim
 
 enum orr_status orr_run_check_ended(struct orr_run_check *out_check,
                                     const struct orr_memory *memory, const char *kind,
-                                    const char *message) {
+                                    const char *message, const char *fix) {
     struct orr_monitor_finding *findings = orr_memory_resize(
         memory, out_check->findings, (out_check->finding_count + 1) * sizeof *findings);
     if (!findings)
@@ -110,8 +110,7 @@ enum orr_status orr_run_check_ended(struct orr_run_check *out_check,
     *added = (struct orr_monitor_finding){
         .kind_text = out_check->ended_by, .severity = "error", .count = 1};
     snprintf(added->message, sizeof added->message, "%s", message);
-    snprintf(added->fix, sizeof added->fix,
-             "let who is waited for make that call: one order of calls on all ranks");
+    snprintf(added->fix, sizeof added->fix, "%s", fix);
     return ORR_OK;
 }
 

@@ -52,7 +52,7 @@ enum orr_status orr_run_check_end(struct orr_monitor *monitor, struct orr_runtim
 /* Adds a finding that ended the run; `out_check` stays where it is from then on. ORR_NO_MEMORY. */
 enum orr_status orr_run_check_ended(struct orr_run_check *out_check,
                                     const struct orr_memory *memory, const char *kind,
-                                    const char *message) ORR_MUST_CHECK;
+                                    const char *message, const char *fix) ORR_MUST_CHECK;
 void orr_run_check_clear(struct orr_run_check *check, const struct orr_memory *memory);
 
 /* Writes the findings and a summary as text, or as one JSON document. `subject` says what was

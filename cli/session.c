@@ -270,8 +270,9 @@ static void describe(const struct session *session) {
 }
 
 static enum orr_exit runtime_failed(struct session *session, enum orr_status status) {
-    return orr_cli_exit(
-        orr_error_set(session->error, status, "%s", orr_runtime_error(session->runtime)->text));
+    (void)orr_error_set(session->error, status, "%s", orr_runtime_error(session->runtime)->text);
+    orr_scenario_blame(session->scenario, session->error);
+    return orr_cli_exit(status);
 }
 
 static enum orr_exit run_scenario(struct session *session) {
@@ -286,6 +287,8 @@ static enum orr_exit run_scenario(struct session *session) {
     enum orr_status status = orr_scenario_run(session->scenario, session->runtime, session->error);
     if (status != ORR_OK && orr_scenario_arguments_wrong(session->scenario))
         return ORR_EXIT_USAGE;
+    if (status != ORR_OK)
+        orr_scenario_blame(session->scenario, session->error);
     if (status != ORR_OK)
         return orr_cli_exit(status);
     if (result->recording)
@@ -331,8 +334,9 @@ static enum orr_exit end_watch(struct session *session, enum orr_exit exit) {
                                    &session->result->check, session->error);
     const char *ended_by = session->scenario ? orr_scenario_stopped(session->scenario) : NULL;
     if (status == ORR_OK && session->watch.monitor && ended_by)
-        status = orr_run_check_ended(&session->result->check, session->memory, ended_by,
-                                     session->error->text);
+        status =
+            orr_run_check_ended(&session->result->check, session->memory, ended_by,
+                                session->error->text, orr_scenario_stop_fix(session->scenario));
     if (status == ORR_OK && session->watch.recorder && exit == ORR_EXIT_OK)
         status = orr_watch_write_program(&session->watch, session->memory, options->scenario,
                                          options->program, session->error);

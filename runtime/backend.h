@@ -257,6 +257,11 @@ struct orr_backend_verbs {
     void (*host_park)(struct orr_backend *backend, uint32_t host);
     void (*host_unpark)(struct orr_backend *backend, uint32_t host, uint32_t by);
 
+    /* Optional: why a host makes no call, for whoever describes a hang: the wait for a point that
+     * it is in ("in a wait for command 3 of stream 1 of device 0, ..."), or that it is lost ("makes
+     * no more calls"). False if it is in neither. */
+    bool (*host_reason)(struct orr_backend *backend, uint32_t host, char *text, size_t size);
+
     /* Virtual clocks: the host computes for `ns`. */
     void (*host_spend)(struct orr_backend *backend, uint32_t host, int64_t ns);
 

@@ -79,5 +79,6 @@ enum orr_status orr_runtime_rewind(struct orr_runtime *runtime) {
         restart_device(runtime, &runtime->devices[i]);
     orr_memory_free(runtime->memory, runtime->perturb);
     runtime->perturb = NULL;
+    runtime->hung = false;
     return ORR_OK;
 }

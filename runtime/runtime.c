@@ -41,6 +41,22 @@ enum orr_status orr__runtime_backend_failed(struct orr_runtime *runtime, enum or
     return orr__runtime_fail(runtime, status, "%s%s%s", site, *site ? ": " : "", text);
 }
 
+/* Waits fail only if they can never end; without a reason it is their own host that is lost. */
+static void note_hang(struct orr_runtime *runtime, enum orr_status status) {
+    if (status == ORR_DEVICE_FAILED && runtime->scratch.status != ORR_OK)
+        runtime->hung = true;
+}
+
+bool orr_runtime_hung(const struct orr_runtime *runtime) {
+    return runtime->hung;
+}
+
+bool orr_runtime_host_reason(const struct orr_runtime *runtime, uint32_t host, char *text,
+                             size_t size) {
+    return runtime->verbs->host_reason &&
+           runtime->verbs->host_reason(runtime->backend, host, text, size);
+}
+
 struct orr_error *orr_runtime_error(struct orr_runtime *runtime) {
     return &runtime->error;
 }
@@ -397,8 +413,10 @@ enum orr_status orr_runtime_next_host(struct orr_runtime *runtime, uint32_t *out
     if (!runtime->verbs->host_next)
         return ORR_OK;
     runtime->scratch.status = ORR_OK;
-    return orr__runtime_backend_failed(
-        runtime, runtime->verbs->host_next(runtime->backend, out_host, &runtime->scratch));
+    enum orr_status status =
+        runtime->verbs->host_next(runtime->backend, out_host, &runtime->scratch);
+    note_hang(runtime, status);
+    return orr__runtime_backend_failed(runtime, status);
 }
 
 void orr_runtime_host_done(struct orr_runtime *runtime, uint32_t host) {
@@ -421,6 +439,7 @@ static enum orr_status turn_about(struct orr_runtime *runtime, uint64_t thing) {
     enum orr_status status = runtime->verbs->host_next(runtime->backend, &host, &runtime->scratch);
     if (status == ORR_OK && host != runtime->host)
         return ORR_BLOCKED;
+    note_hang(runtime, status);
     return orr__runtime_backend_failed(runtime, status);
 }
 
@@ -528,8 +547,10 @@ enum orr_status orr__runtime_backend_wait(struct orr_runtime *runtime,
     lost.status = ORR_OK;
     enum orr_status status = runtime->verbs->wait(runtime->backend, runtime->host, points, count,
                                                   mode, deadline_ns, &runtime->scratch);
-    if (status == ORR_BLOCKED || status == ORR_NOT_READY || !has_lost_memory(runtime, &lost))
+    if (status == ORR_BLOCKED || status == ORR_NOT_READY || !has_lost_memory(runtime, &lost)) {
+        note_hang(runtime, status);
         return status;
+    }
     runtime->scratch = lost; /* the cause of whatever the wait said */
     return ORR_NO_MEMORY;
 }

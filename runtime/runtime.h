@@ -82,6 +82,12 @@ enum orr_status orr_runtime_create(const struct orr_runtime_config *config,
  * the trace's meta as 'perturb'. */
 enum orr_status orr_runtime_perturb(struct orr_runtime *runtime,
                                     const struct orr_perturb *perturb) ORR_MUST_CHECK;
+/* Whether a call has failed since a wait can never end: the last one that did, a hang. */
+bool orr_runtime_hung(const struct orr_runtime *runtime);
+/* Why one of the hosts makes no call now: "in a wait for command 3 of stream 1 of device 0, which
+ * is at 'k' at case.lua:7", "makes no more calls". False if the backend can't say. */
+bool orr_runtime_host_reason(const struct orr_runtime *runtime, uint32_t host, char *text,
+                             size_t size);
 /* The first fault that took effect, as text; NULL: none. Borrowed until destroy. */
 const char *orr_runtime_fault(const struct orr_runtime *runtime);
 

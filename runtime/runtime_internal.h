@@ -353,6 +353,7 @@ struct orr_runtime {
 
     struct orr_error error;   /* of the last call that failed */
     struct orr_error scratch; /* handed to the backend */
+    bool hung;                /* a wait can never end */
     struct orr_error failure; /* the first failed command */
     uint64_t failure_count;
     uint32_t failure_site, failure_name;

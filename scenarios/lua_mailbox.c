@@ -167,15 +167,18 @@ bool orr__hosts_wait(const struct orr_scenario *scenario) {
     return false;
 }
 
-/* "rank 0 at case.lua:7 in receive from rank 1" */
+/* "rank 0 at case.lua:7 in receive from rank 1", "rank 1 at case.lua:9 makes no more calls" */
 static void describe(const struct orr_scenario *scenario, size_t index, char *text, size_t size) {
     const struct orr__host *host = &scenario->hosts[index];
     char site[ORR__SITE_MAX], name[32] = "the program";
     orr__host_site(scenario, index, site, sizeof site);
     if (host->rank >= 0)
         snprintf(name, sizeof name, "rank %lld", (long long)host->rank);
-    const char *call = host->waits_for[0] ? host->waits_for : "a wait for a device";
-    snprintf(text, size, "%s%s%s in %s", name, site[0] ? " at " : "", site, call);
+    char reason[ORR__REASON_MAX];
+    if (!orr_runtime_host_reason(scenario->runtime, host->id, reason, sizeof reason))
+        snprintf(reason, sizeof reason, "in %s",
+                 host->waits_for[0] ? host->waits_for : "a wait for a device");
+    snprintf(text, size, "%s%s%s %s", name, site[0] ? " at " : "", site, reason);
 }
 
 /* Hosts that have ended are named too: what the others wait for may be a call of theirs. */
@@ -203,7 +206,7 @@ static size_t describe_all(const struct orr_scenario *scenario, char *text, size
         if (host->done || host->parked || /* a program that only joins */
             ++live > LISTED || used >= size)
             continue;
-        char one[ORR__SITE_MAX + 128];
+        char one[ORR__SITE_MAX + ORR__REASON_MAX + 32];
         describe(scenario, i, one, sizeof one);
         used += (size_t)snprintf(text + used, size - used, "%s%s", live > 1 ? "; " : "", one);
     }
@@ -225,7 +228,10 @@ enum orr_status orr__hosts_hang(struct orr_scenario *scenario, struct orr_error 
         orr_error_set(error, ORR_DEVICE_FAILED, "%s: hang: %s for what never comes: %s%s%s",
                       scenario->config.path, live > 1 ? "all hosts wait" : "the host waits", text,
                       fault ? ": " : "", fault ? fault : "");
-    orr__stop(scenario, "hang", "", error->text, "");
+    orr__stop(scenario, "hang", "", error->text,
+              orr__hosts_wait(scenario)
+                  ? "let who is waited for make that call: one order of calls on all ranks"
+                  : orr__unending_fix);
     return status;
 }
 

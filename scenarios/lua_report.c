@@ -5,11 +5,20 @@
 
 #include "scenarios/scenario_internal.h"
 
+const char orr__unending_fix[] = "enqueue what is waited for, or see to it that it can end";
+
 void orr__stop(struct orr_scenario *scenario, const char *kind, const char *about,
                const char *message, const char *fix) {
     snprintf(scenario->stop_kind, sizeof scenario->stop_kind, "%s", kind);
     snprintf(scenario->stop_about, sizeof scenario->stop_about, "%s", about);
+    snprintf(scenario->stop_fix, sizeof scenario->stop_fix, "%s", fix);
     orr_runtime_finding(scenario->runtime, kind, "error", 0, 0, 0, message, fix);
+}
+
+void orr_scenario_blame(struct orr_scenario *scenario, const struct orr_error *error) {
+    if (!scenario->stop_kind[0] && error->status == ORR_DEVICE_FAILED &&
+        orr_runtime_hung(scenario->runtime))
+        orr__stop(scenario, "hang", "", error->text, orr__unending_fix);
 }
 
 const char *orr_scenario_stopped(const struct orr_scenario *scenario) {
@@ -18,6 +27,10 @@ const char *orr_scenario_stopped(const struct orr_scenario *scenario) {
 
 const char *orr_scenario_stop_about(const struct orr_scenario *scenario) {
     return scenario->stop_about;
+}
+
+const char *orr_scenario_stop_fix(const struct orr_scenario *scenario) {
+    return scenario->stop_fix;
 }
 
 /* "file:line" of the innermost call in the scenario's own file. */

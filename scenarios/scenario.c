@@ -228,7 +228,8 @@ static enum orr_status choose_host(struct orr_scenario *scenario, size_t *out_in
         return orr__hosts_wait(scenario) ? orr__hosts_hang(scenario, error) : ORR_OK;
     uint32_t id = 0;
     enum orr_status status = orr_runtime_next_host(scenario->runtime, &id);
-    if (status == ORR_DEVICE_FAILED && !scenario->config.repeats && orr__hosts_wait(scenario))
+    if (status == ORR_DEVICE_FAILED && !scenario->config.repeats &&
+        (orr__hosts_wait(scenario) || orr_runtime_hung(scenario->runtime)))
         return orr__hosts_hang(scenario, error);
     if (status != ORR_OK)
         return orr_error_set(error, status, "%s: %s", scenario->config.path,

@@ -83,6 +83,11 @@ uint32_t orr_scenario_running(const struct orr_scenario *scenario);
 void orr_scenario_host_text(const struct orr_scenario *scenario, uint32_t host, char *text,
                             size_t size);
 
+/* What to do about it, or "". */
+const char *orr_scenario_stop_fix(const struct orr_scenario *scenario);
+/* After the run, or the end of its runtime, has failed with *error: if it was a wait that can never
+ * end, that becomes the run's finding. */
+void orr_scenario_blame(struct orr_scenario *scenario, const struct orr_error *error);
 /* Kind of the finding that ended the last run ("hang", "collective-mismatch"), whose message is
  * that of the error; NULL if none did. Borrowed until destroy. */
 const char *orr_scenario_stopped(const struct orr_scenario *scenario);

@@ -36,6 +36,7 @@ enum {
     ORR__EXPECTATIONS_MAX = 1 << 20,
     ORR__WAITS_FOR_MAX = 80,
     ORR__STOP_KIND_MAX = 32,
+    ORR__REASON_MAX = 512,
     ORR__STOP_ABOUT_MAX = 256,
     ORR__RECORDINGS_MAX = 256,
     ORR__POOLS = 24
@@ -108,6 +109,8 @@ struct orr_scenario {
     char raised_text[ORR_ERROR_TEXT_MAX];
     char stop_kind[ORR__STOP_KIND_MAX];   /* of the finding that ended the run; "" */
     char stop_about[ORR__STOP_ABOUT_MAX]; /* what it is about, the same in every order of calls */
+
+    char stop_fix[ORR__STOP_ABOUT_MAX];
 
     struct orr_recording **recordings; /* that scenarios hold; owned */
     size_t recording_count, recording_capacity;
@@ -276,6 +279,7 @@ void orr__open_communicators(lua_State *L);
 void orr__open_mailboxes(lua_State *L);
 void orr__open_perturb(lua_State *L);
 void orr__open_reports(lua_State *L);
+extern const char orr__unending_fix[]; /* of a wait for a device */
 /* A finding of severity error that ends the run, which fails with the same message. `about`: see
  * orr_scenario_stop_about. */
 void orr__stop(struct orr_scenario *scenario, const char *kind, const char *about,

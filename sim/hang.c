@@ -5,7 +5,7 @@
 
 #include "sim/perturb.h"
 
-enum { STREAMS_MAX = 6 }; /* that a text goes through */
+enum { STREAMS_MAX = 6, STREAMS_OF_A_HOST = 2 }; /* that a text goes through */
 
 struct saying {
     struct orr__sim *sim;
@@ -80,6 +80,31 @@ static const struct orr_point *unfinished(const struct orr__sim *sim,
     return NULL;
 }
 
+/* "command 3 of stream 1 of device 0, which is at 'k' at case.lua:7; that waits for ..." */
+static void add_point(struct saying *out, const struct orr_point *point, int streams) {
+    struct orr__stream *stream = out->sim->streams[point->stream];
+    add(out, "command %llu of stream %u of device %u", (unsigned long long)point->seq, stream->id,
+        stream->device);
+    for (int i = 0; stream && i < streams; i++)
+        stream = add_reason(out, stream);
+}
+
+bool orr__sim_host_reason(struct orr_backend *backend, uint32_t id, char *text, size_t size) {
+    struct orr__sim *sim = orr__sim_of(backend);
+    const struct orr__host *host = &sim->hosts[id];
+    const struct orr_point *point = NULL;
+    struct saying out = {.sim = sim};
+    if (host->lost)
+        add(&out, "makes no more calls");
+    else if (host->state == ORR__HOST_BLOCKED &&
+             (point = unfinished(sim, host->points, host->point_count)) != NULL) {
+        add(&out, "in a wait for ");
+        add_point(&out, point, STREAMS_OF_A_HOST);
+    }
+    snprintf(text, size, "%s", out.text);
+    return out.used > 0;
+}
+
 enum orr_status orr__sim_hang(struct orr__sim *sim, const struct orr_point *points, uint32_t count,
                               struct orr_error *error) {
     if (sim->out_of_memory)
@@ -88,11 +113,8 @@ enum orr_status orr__sim_hang(struct orr__sim *sim, const struct orr_point *poin
     const struct orr_point *point = unfinished(sim, points, count);
     struct saying out = {.sim = sim};
     if (point) {
-        struct orr__stream *stream = sim->streams[point->stream];
-        add(&out, "the host waits for command %llu of stream %u of device %u",
-            (unsigned long long)point->seq, stream->id, stream->device);
-        for (int i = 0; stream && i < STREAMS_MAX; i++)
-            stream = add_reason(&out, stream);
+        add(&out, "the host waits for ");
+        add_point(&out, point, STREAMS_MAX);
     } else {
         add(&out, "nothing is left that could happen");
     }

@@ -11,4 +11,7 @@
 enum orr_status orr__sim_hang(struct orr__sim *sim, const struct orr_point *points, uint32_t count,
                               struct orr_error *error);
 
+/* The backend's verb host_reason. */
+bool orr__sim_host_reason(struct orr_backend *backend, uint32_t id, char *text, size_t size);
+
 #endif

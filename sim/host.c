@@ -23,6 +23,7 @@ static uint32_t earliest(const struct orr__sim *sim) {
 static void lose(struct orr__sim *sim, uint32_t id) {
     struct orr__host *host = &sim->hosts[id];
     host->state = ORR__HOST_BLOCKED;
+    host->lost = true;
     host->point_count = 0;
     host->deadline_ns = ORR_TIME_MAX;
     orr__host_changed(sim, id);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "sim/hang.h"
 #include "sim/perturb.h"
 
 enum { POINTER_ALIGNMENT = 64 };
@@ -142,6 +143,7 @@ static const struct orr_backend_verbs verbs = {
     .host_create = orr__sim_host_create,
     .host_next = orr__sim_host_next,
     .host_done = orr__sim_host_done,
+    .host_reason = orr__sim_host_reason,
     .host_park = orr__sim_host_park,
     .host_unpark = orr__sim_host_unpark,
     .host_spend = orr__sim_host_spend,

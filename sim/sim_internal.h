@@ -143,6 +143,7 @@ struct orr__host {
     int64_t now_ns;
     uint64_t calls; /* that were charged, if calls are perturbed */
     enum orr__host_state state;
+    bool lost; /* a fault: it makes no more calls */
     /* Its last graph launch: the dispatch host that made it, and when. */
     uint32_t graph_host;
     int64_t graph_ns;

@@ -124,6 +124,35 @@ def fault_case(rules, named):
     return f"{rules} ends the run and is named", check
 
 
+HANGS = [
+    ("training/strategies.lua", "dp=2 tp=2 steps=2", "lose_device=device:3,at:400us"),
+    ("training/strategies.lua", "dp=2 tp=2 steps=2", "lose_link=device:0,at:200us"),
+    ("races/skipped_collective.lua", "fixed=true", "lose_device=device:1,at:30us"),
+    ("races/skipped_collective.lua", "fixed=true", "lose_rank=rank:1,at:2us"),
+]
+
+
+def hang_case(scenario, arguments, rules):
+    """What waits for something lost: the run fails, and the check has it as its finding."""
+    def check():
+        with tempfile.TemporaryDirectory() as folder:
+            code, _, error, trace = run(folder, scenario, arguments, "--perturb", rules)
+            answers = [subprocess.run([ORRERY, "check", *words], cwd=ROOT, capture_output=True,
+                                      text=True, timeout=120, check=False)
+                       for words in ([trace], [f"scenarios/{scenario}", *arguments.split(),
+                                               "--perturb", rules])]
+        if code != 4 or "hang: " not in error or " in a wait for a device" in error:
+            return f"exit code {code}: {error}"
+        for answer in answers:
+            lines = answer.stdout.splitlines()
+            wanted = "error: hang: " + error.removeprefix("orrery: ")
+            told = wanted in lines and ": hang: 1 finding" in lines[-1]
+            if answer.returncode != 1 or not told:
+                return f"exit code {answer.returncode}: {answer.stdout}{answer.stderr}"
+        return None
+    return f"{scenario}, {rules}: a hang is a finding", check
+
+
 def findings(scenario, *options):
     """What the check finds: kind and message, in order of texts."""
     with tempfile.TemporaryDirectory() as folder:
@@ -168,6 +197,7 @@ def main():
     cases = [slower_case(*program, rules) for i, program in enumerate(CLEAN)
              for j, rules in enumerate(SLOWER) if (i + j + SEED) % 3 == 0]
     cases += [fault_case(rules, named) for rules, named in FAULTS]
+    cases += [hang_case(*hang) for hang in HANGS]
     # Hangs end the run before anything could be found.
     cases += [check_case(f"races/{path.name}")
               for path in sorted((ROOT / "scenarios/races").glob("*.lua"))

@@ -247,6 +247,7 @@ static const struct orr_backend_verbs cpu_verbs = {
     .host_create = orr__cpu_host_create,
     .host_next = orr__cpu_host_next,
     .host_done = orr__cpu_host_done,
+    .host_reason = orr__cpu_host_reason,
     .host_park = orr__cpu_host_park,
     .host_unpark = orr__cpu_host_unpark,
     .host_access = host_access,

@@ -286,6 +286,7 @@ enum orr_status orr__cpu_host_create(struct orr_backend *backend, uint32_t *out_
 enum orr_status orr__cpu_host_next(struct orr_backend *backend, uint32_t *out_host,
                                    struct orr_error *error);
 void orr__cpu_host_done(struct orr_backend *backend, uint32_t host);
+bool orr__cpu_host_reason(struct orr_backend *backend, uint32_t host, char *text, size_t size);
 void orr__cpu_host_park(struct orr_backend *backend, uint32_t host);
 void orr__cpu_host_unpark(struct orr_backend *backend, uint32_t host, uint32_t by);
 /* Sleeps until everything submitted is done, then retires it. */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -236,6 +237,18 @@ void orr__cpu_host_done(struct orr_backend *base, uint32_t host) {
         return;
     backend->hosts[host].done = true;
     backend->hosts_live--;
+}
+
+bool orr__cpu_host_reason(struct orr_backend *base, uint32_t id, char *text, size_t size) {
+    struct cpu_backend *backend = orr__cpu(base);
+    const struct cpu_host *host = &backend->hosts[id];
+    for (uint32_t i = 0; host->blocked && i < host->count; i++)
+        if (stream_of(backend, host->points[i])->retired < host->points[i].seq) {
+            snprintf(text, size, "in a wait for command %llu of stream %u",
+                     (unsigned long long)host->points[i].seq, host->points[i].stream);
+            return true;
+        }
+    return false;
 }
 
 void orr__cpu_host_park(struct orr_backend *base, uint32_t host) {
