@@ -7,8 +7,10 @@
  * so is what the registry keeps for one run. */
 #include "scenarios/scenario_internal.h"
 
-/* In the registry: a list of the tables that a run may have written to. */
-#define WRITABLE "orrery.writable"
+/* In the registry: lists of the tables that a run may have written to; to those of the second only
+ * by rawset. */
+#define WRITABLE     "orrery.writable"
+#define RAW_WRITABLE "orrery.raw_writable"
 
 static const char *const library_tables[] = {"string", "table", "math", "utf8", "coroutine", NULL};
 static const char *const modules[] = {"orrery", "expect", NULL};
@@ -53,8 +55,13 @@ static void guard_texts(lua_State *L) {
     lua_pop(L, 1);
 }
 
-void orr__repeat_open(lua_State *L) {
-    lua_newtable(L);
+static int noted_rawset(lua_State *L) {
+    orr__scenario_of(L)->has_rawset = true;
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
+}
+
+/* Puts those of the standard library behind read-only ones; all into the list on top. */
+static void open_read_only(lua_State *L) {
     int list = lua_gettop(L);
     for (int i = 0; library_tables[i]; i++) {
         lua_getglobal(L, library_tables[i]);
@@ -67,6 +74,17 @@ void orr__repeat_open(lua_State *L) {
         note_writable(L, list);
         lua_pop(L, 1);
     }
+    lua_getglobal(L, "rawset");
+    lua_pushcclosure(L, noted_rawset, 1);
+    lua_setglobal(L, "rawset");
+}
+
+void orr__repeat_open(lua_State *L) {
+    lua_newtable(L);
+    open_read_only(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, RAW_WRITABLE);
+    lua_newtable(L);
+    int list = lua_gettop(L);
     for (int i = 0; of_a_run[i]; i++) {
         lua_getfield(L, LUA_REGISTRYINDEX, of_a_run[i]);
         note_writable(L, list);
@@ -94,13 +112,22 @@ static void empty(lua_State *L) {
     }
 }
 
-int orr__repeat_clear(lua_State *L) {
-    lua_getfield(L, LUA_REGISTRYINDEX, WRITABLE);
+static void empty_all(lua_State *L, const char *list) {
+    lua_getfield(L, LUA_REGISTRYINDEX, list);
     lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
     for (lua_Integer i = 1; i <= count; i++) {
-        lua_rawgeti(L, 1, i);
+        lua_rawgeti(L, -1, i);
         empty(L);
         lua_pop(L, 1);
     }
+    lua_pop(L, 1);
+}
+
+int orr__repeat_clear(lua_State *L) {
+    struct orr_scenario *scenario = orr__scenario_of(L);
+    empty_all(L, WRITABLE);
+    if (scenario->has_rawset)
+        empty_all(L, RAW_WRITABLE);
+    scenario->has_rawset = false;
     return 0;
 }

@@ -115,9 +115,10 @@ struct orr_scenario {
     struct orr_recording **recordings; /* that scenarios hold; owned */
     size_t recording_count, recording_capacity;
 
-    int program;  /* reference to the coroutine of host 0; kept for the next run */
-    bool silent;  /* calls are not told their lines */
-    bool has_run; /* since its creation: what never changes is in place */
+    int program;     /* reference to the coroutine of host 0; kept for the next run */
+    bool silent;     /* calls are not told their lines */
+    bool has_run;    /* since its creation: what never changes is in place */
+    bool has_rawset; /* has called it, since it was rewound; only where it is run many times */
 
     struct orr_expectation *expectations; /* texts are owned */
     size_t expectation_count, expectation_capacity;
