@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/check.h"
+#include "cli/perturbed.h"
 #include "cli/session.h"
 
 /* Options of the check itself, taken out of the words before the run's are read. */
@@ -59,6 +60,7 @@ static enum orr_exit check(const struct orr_cli *cli, const struct orr_session_o
         orr_run_check_print(&result.check, options->scenario, as_json, cli->out);
         orr_run_check_report(&result.check, options->scenario, "run", report);
     }
+    orr_perturbed_warn(cli, &result);
     if (exit > ORR_EXIT_NO && !result.check.ended_by[0])
         (void)orr_cli_fail(cli, &error);
     else /* a hang is an answer */

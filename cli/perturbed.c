@@ -37,3 +37,11 @@ enum orr_exit orr_perturbed_begin(struct orr_runtime *runtime,
     (void)orr_error_set(error, status, "%s", orr_runtime_error(runtime)->text);
     return status == ORR_INVALID ? ORR_EXIT_USAGE : orr_cli_exit(status);
 }
+
+void orr_perturbed_warn(const struct orr_cli *cli, const struct orr_session_result *result) {
+    if (!result->ran || !result->idle_perturbation[0])
+        return;
+    fflush(cli->out);
+    fprintf(cli->err, "warning: perturb %s: it concerned nothing in this run\n",
+            result->idle_perturbation);
+}

@@ -17,4 +17,7 @@ enum orr_exit orr_perturbed_begin(struct orr_runtime *runtime,
                                   const struct orr_session_options *options,
                                   struct orr_error *error);
 
+/* Warns of a perturbation that concerned nothing in a run that got to its end. */
+void orr_perturbed_warn(const struct orr_cli *cli, const struct orr_session_result *result);
+
 #endif

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/explain.h"
 #include "cli/notices.h"
+#include "cli/perturbed.h"
 #include "cli/session.h"
 
 static const char usage[] =
@@ -105,6 +106,7 @@ enum orr_exit orr_cli_run(const struct orr_cli *cli, int argc, char **argv) {
             orr_run_check_summary(&result.check, options.scenario, cli->out);
         else if (options.check)
             orr_run_check_print(&result.check, options.scenario, false, cli->out);
+        orr_perturbed_warn(cli, &result);
         if (result.ran && options.output)
             orr_notices_print(cli, options.output);
         if (exit == ORR_EXIT_OK)

@@ -346,6 +346,9 @@ static enum orr_exit end_watch(struct session *session, enum orr_exit exit) {
 /* Ends runtime and trace. Bad input leaves no trace behind, a failed run a marked one. */
 static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
     exit = end_watch(session, exit);
+    if (session->runtime && session->result->ran)
+        (void)orr_runtime_idle_perturbation(session->runtime, session->result->idle_perturbation,
+                                            sizeof session->result->idle_perturbation);
     /* Records that could not be written make the run a failed one, before its trace says how it
      * was. */
     if (session->sink && session->runtime && exit == ORR_EXIT_OK &&

@@ -68,10 +68,11 @@ struct orr_session_result {
     char device_name[ORR_DEVICE_NAME_MAX];
     char backend[16];
     bool virtual_clock;
-    struct orr_recording *recording; /* owned; NULL unless asked for */
-    struct orr_run_check check;      /* empty unless asked for */
-    char *comparison;                /* what comparing two runs gave, in lines; owned; or NULL */
-    struct orr_judgement *verdicts;  /* owned */
+    char idle_perturbation[ORR_PERTURB_TEXT_MAX]; /* one that concerned nothing; "": none */
+    struct orr_recording *recording;              /* owned; NULL unless asked for */
+    struct orr_run_check check;                   /* empty unless asked for */
+    char *comparison;               /* what comparing two runs gave, in lines; owned; or NULL */
+    struct orr_judgement *verdicts; /* owned */
     size_t verdict_count, failed_count;
 };
 

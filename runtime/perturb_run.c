@@ -131,6 +131,25 @@ enum orr_status orr_runtime_perturb(struct orr_runtime *runtime,
     return ORR_OK;
 }
 
+static bool is_fault(enum orr_perturb_kind kind) {
+    return kind == ORR_PERTURB_FAIL_LINK || kind == ORR_PERTURB_LOSE_LINK ||
+           kind == ORR_PERTURB_DEVICE_ERROR || kind == ORR_PERTURB_LOSE_DEVICE ||
+           kind == ORR_PERTURB_LOSE_RANK || kind == ORR_PERTURB_FAIL_ALLOC;
+}
+
+const char *orr_runtime_idle_perturbation(const struct orr_runtime *runtime, char *text,
+                                          size_t size) {
+    const struct orr_perturb *perturb = runtime->perturb;
+    for (uint32_t i = 0; perturb && i < perturb->count; i++) {
+        const struct orr_perturb_rule *rule = &perturb->rules[i];
+        bool is_idle = rule->kind == ORR_PERTURB_DELAY ? rule->count == 0 || rule->count < rule->nth
+                                                       : is_fault(rule->kind) && !perturb->fault[0];
+        if (is_idle)
+            return orr_perturb_rule_text(rule, text, size);
+    }
+    return NULL;
+}
+
 const char *orr_runtime_fault(const struct orr_runtime *runtime) {
     return runtime->perturb && runtime->perturb->fault[0] ? runtime->perturb->fault : NULL;
 }

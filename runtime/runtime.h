@@ -90,6 +90,11 @@ bool orr_runtime_host_reason(const struct orr_runtime *runtime, uint32_t host, c
                              size_t size);
 /* The first fault that took effect, as text; NULL: none. Borrowed until destroy. */
 const char *orr_runtime_fault(const struct orr_runtime *runtime);
+/* After orr_runtime_finish: the first perturbation that concerned nothing, because no command is
+ * called so, or the run ended before: a delay, or a fault when none took effect. Its text, written
+ * to `text`; NULL: none. */
+const char *orr_runtime_idle_perturbation(const struct orr_runtime *runtime, char *text,
+                                          size_t size);
 
 /* Waits for all work of all devices, and reports the first failure of any stream. */
 enum orr_status orr_runtime_finish(struct orr_runtime *runtime) ORR_MUST_CHECK;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Check, explore and replay take several kinds of files; given the wrong one, or an option of
-another kind, they say in one line which it is.
+another kind, they say in one line which it is; and what was asked for in vain is not passed over.
 
     ORRERY=build/release/orrery tests/test_wrong_kind.py
 
@@ -51,6 +51,10 @@ CASES = [
      "orrery: nothing was found; race.schedule was not written"),
     ("check p.jsonl --repair fixed.jsonl", 1,
      "fixed.jsonl: 2 programs, 1 of 2 unsafe ones repaired; the others are not safe"),
+    ("run race.lua -o x.db --perturb lose_rank=rank:7", 0,
+     "warning: perturb lose_rank=rank:7: it concerned nothing in this run"),
+    ("check race.lua --perturb delay=name:x,ns:5", 1,
+     "warning: perturb delay=name:x,ns:5: it concerned nothing in this run"),
     ("check cut.db", 1, "cut.db: its run did not come to an end; what it did last may be missing"),
 ]
 
