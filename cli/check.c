@@ -40,8 +40,13 @@ static enum orr_exit find_input(const struct orr_cli *cli, const char *path,
                                 enum input *out_input) {
     *out_input = INPUT_PROGRAMS;
     struct stat about;
-    if (strcmp(path, "-") == 0 || (stat(path, &about) == 0 && S_ISFIFO(about.st_mode)))
+    bool is_there = stat(path, &about) == 0;
+    if (strcmp(path, "-") == 0 || (is_there && S_ISFIFO(about.st_mode)))
         return ORR_EXIT_OK;
+    if (is_there && S_ISDIR(about.st_mode)) {
+        fprintf(cli->err, "orrery: %s: a folder; `orrery test` checks the scenarios in it\n", path);
+        return ORR_EXIT_INPUT;
+    }
     char start[64];
     FILE *file = fopen(path, "rb");
     if (!file) {

@@ -39,6 +39,7 @@ CASES = [
      "--all is for stream programs; run.db is a trace (orrery check --help)"),
     ("check p.schedule", 3, "p.schedule: a schedule; a file of stream programs was expected"),
     ("check race.schedule", 3, "race.schedule: a schedule; a file of stream programs was expected"),
+    ("check .", 3, ".: a folder; `orrery test` checks the scenarios in it"),
     ("explore run.db", 3, "run.db: a trace; a file of stream programs was expected"),
     ("replay race.lua", 3, "race.lua: no JSON object; a schedule was expected"),
     ("replay run.db", 3, "run.db: a trace; a schedule was expected"),
