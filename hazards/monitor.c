@@ -25,14 +25,18 @@ static void tell_host(struct orr_observer *observer, const struct orr_observed_h
 
 /* --- commands --- */
 
-/* The command's stream comes after its caller and after what the command waits for. */
-static void join_before(struct orr_monitor *monitor, struct orr__actor *stream,
-                        const struct orr_observed_command *command) {
-    const struct orr__actor *host = orr__monitor_host(monitor, command->host);
-    if (host)
+/* The command's stream comes after its caller and after what the command waits for. Returns the
+ * caller's count: calls are counted, so that others know of them by messages. */
+static int32_t join_before(struct orr_monitor *monitor, struct orr__actor *stream,
+                           const struct orr_observed_command *command) {
+    struct orr__actor *host = orr__monitor_host(monitor, command->host);
+    if (host) {
+        host->count++;
         orr__actor_join_host(monitor, stream, host);
+    }
     for (uint32_t i = 0; i < command->wait_count; i++)
         orr__actor_join_point(monitor, stream, &command->waits[i]);
+    return host ? host->count : 0;
 }
 
 static void tell_host_access(struct orr_monitor *monitor,
@@ -42,7 +46,7 @@ static void tell_host_access(struct orr_monitor *monitor,
         return;
     host->count++;
     host->version++;
-    orr__monitor_access(monitor, host, command);
+    orr__monitor_access(monitor, host, host->count, command);
 }
 
 /* --- collectives that are one point of synchronization --- */
@@ -70,7 +74,7 @@ static void meet(struct orr_monitor *monitor) {
         orr__actor_join(monitor, actor, &met.clock, member->actor, 0);
         orr__actor_advance(monitor, actor, member->command.seq);
         member->command.accesses = accesses + member->access_first;
-        orr__monitor_access(monitor, actor, &member->command);
+        orr__monitor_access(monitor, actor, member->call, &member->command);
     }
     struct orr__shared_clock *after = &met.clock;
     for (size_t i = 0; i < monitor->member_count; i++)
@@ -86,7 +90,7 @@ static void meet(struct orr_monitor *monitor) {
     monitor->member_count = monitor->member_access_count = 0;
 }
 
-static void add_member(struct orr_monitor *monitor, struct orr__actor *stream,
+static void add_member(struct orr_monitor *monitor, struct orr__actor *stream, int32_t call,
                        const struct orr_observed_command *command) {
     size_t first = monitor->member_access_count;
     if (orr_memory_grow(monitor->memory, &monitor->members, &monitor->member_capacity,
@@ -102,8 +106,11 @@ static void add_member(struct orr_monitor *monitor, struct orr__actor *stream,
         memcpy(monitor->member_accesses + first, command->accesses,
                command->access_count * sizeof *command->accesses);
     monitor->member_access_count += command->access_count;
-    monitor->members[monitor->member_count++] = (struct orr__member){
-        .actor = orr__actor_index(monitor, stream), .command = *command, .access_first = first};
+    monitor->members[monitor->member_count++] =
+        (struct orr__member){.actor = orr__actor_index(monitor, stream),
+                             .call = call,
+                             .command = *command,
+                             .access_first = first};
 }
 
 /* A damaged trace may lack members; those that are there meet then. */
@@ -129,14 +136,14 @@ static void tell_command(struct orr_observer *observer,
         monitor->figures.unknown++;
         return;
     }
-    join_before(monitor, stream, command);
+    int32_t call = join_before(monitor, stream, command);
     if (!is_joint(monitor, command)) {
         orr__actor_advance(monitor, stream, command->seq);
         if (command->access_count > 0)
-            orr__monitor_access(monitor, stream, command);
+            orr__monitor_access(monitor, stream, call, command);
         return;
     }
-    add_member(monitor, stream, command);
+    add_member(monitor, stream, call, command);
     if (monitor->member_count == command->members)
         meet(monitor);
 }

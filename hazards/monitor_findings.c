@@ -21,11 +21,22 @@ const char *orr_monitor_kind_text(enum orr_monitor_kind kind) {
 
 /* --- keeping them --- */
 
+/* Does the host that calls `b` know by now that `a` was called? By messages, and by what the streams
+ * that it has waited for had learned of the other host when that last learned something itself. */
+static bool is_called_after(struct orr_monitor *monitor, const struct orr__touch *a,
+                            const struct orr__touch *b) {
+    const struct orr__actor *host_a = orr__monitor_host(monitor, a->host);
+    const struct orr__actor *host_b = orr__monitor_host(monitor, b->host);
+    return host_a && host_b &&
+           orr__shared_clock_get(&host_b->clock, orr__actor_index(monitor, host_a)) >= a->call;
+}
+
 /* Calls of two hosts that know nothing of each other may come in either order, from run to run: by
  * their sites they have one that does not depend on it. */
-static void put_in_order(const struct orr_monitor *monitor, struct orr__found *found) {
+static void put_in_order(struct orr_monitor *monitor, struct orr__found *found) {
     const struct orr_names *names = monitor->observer.names;
-    if (found->a.host == found->b.host || found->kind != ORR_MONITOR_RACE)
+    if (found->a.host == found->b.host || found->kind != ORR_MONITOR_RACE ||
+        is_called_after(monitor, &found->a, &found->b))
         return;
     int order = strcmp(orr_names_text(names, found->a.site), orr_names_text(names, found->b.site));
     if (order == 0)

@@ -22,7 +22,7 @@ struct orr__version {
 /* A stream or a host. */
 struct orr__actor {
     struct orr__shared_clock clock; /* its own count in there means nothing: `count` does */
-    int32_t count;                  /* commands of a stream; accesses of a host */
+    int32_t count;                  /* commands of a stream; accesses and calls of a host */
     bool is_host;
     uint32_t id;           /* of the stream or host */
     uint32_t device, name; /* of a stream; name: of names */
@@ -89,6 +89,7 @@ struct orr__message {
 /* Members of a collective that is one point of synchronization, until all are told. */
 struct orr__member {
     uint32_t actor;
+    int32_t call;                        /* its host's count */
     struct orr_observed_command command; /* its arrays are of `accesses` below */
     size_t access_first;
 };
@@ -160,8 +161,9 @@ static inline uint32_t orr__actor_index(const struct orr_monitor *monitor,
 void orr__monitor_add_buffer(struct orr_monitor *monitor, const struct orr_observed_buffer *told);
 void orr__monitor_record_stream(struct orr_monitor *monitor, uint64_t id, uint32_t stream);
 void orr__monitor_free(struct orr_monitor *monitor, uint64_t id, const struct orr__touch *end);
-/* Checks a command's accesses against what the actor knows, then adds them. */
-void orr__monitor_access(struct orr_monitor *monitor, const struct orr__actor *actor,
+/* Checks a command's accesses against what the actor knows, then adds them. `call`: its host's count
+ * when it was called. */
+void orr__monitor_access(struct orr_monitor *monitor, const struct orr__actor *actor, int32_t call,
                          const struct orr_observed_command *command);
 void orr__monitor_clear_memory(struct orr_monitor *monitor);
 

@@ -274,7 +274,7 @@ static void prune(struct orr_monitor *monitor, const struct orr__shared_clock *a
         monitor->prune_at = PRUNE_BYTES_MIN;
 }
 
-void orr__monitor_access(struct orr_monitor *monitor, const struct orr__actor *actor,
+void orr__monitor_access(struct orr_monitor *monitor, const struct orr__actor *actor, int32_t call,
                          const struct orr_observed_command *command) {
     static const struct orr__shared_clock nothing;
     const struct orr__shared_clock *all_know = orr__monitor_all_know(monitor);
@@ -286,7 +286,8 @@ void orr__monitor_access(struct orr_monitor *monitor, const struct orr__actor *a
                                .cmd = command->id,
                                .name = command->name,
                                .site = command->site,
-                               .host = command->host};
+                               .host = command->host,
+                               .call = call};
     struct access_check check = {.monitor = monitor, .touch = &touch};
     for (uint32_t i = 0; i < command->access_count; i++) {
         const struct orr_observed_access *access = &command->accesses[i];

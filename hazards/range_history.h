@@ -21,8 +21,9 @@ struct orr__touch {
     int32_t count; /* the actor's count: the touch precedes clocks that know as much */
     uint64_t cmd, buffer;
     uint32_t name, site, label; /* names: of the command; of the buffer */
-    uint32_t host;              /* who called it */
-    uint8_t mode;               /* enum orr_access_mode */
+    uint32_t host;              /* who called it... */
+    int32_t call; /* ...and its count by then: who knows as much comes after the call */
+    uint8_t mode; /* enum orr_access_mode */
 };
 
 struct orr__touches;

@@ -211,6 +211,61 @@ static void a_sync_covers_one_device(void **state) {
     unwatch(&w);
 }
 
+/* Two hosts, a copy called by one and a write of its source by the other: called in this order if a
+ * message says so, whatever their lines; else in the order of their lines. */
+static const char *class_of_two_hosts(const char *copy_site, const char *write_site, bool tells) {
+    static char message[ORR_MONITOR_TEXT_MAX];
+    struct memory_counting memory;
+    struct orr_monitor *monitor;
+    struct orr_names *names;
+    struct orr_monitor_finding finding;
+    uint32_t copied, written;
+    memory_counting_init(&memory, 0);
+    assert_int_equal(orr_monitor_create(&memory.table, NULL, &monitor), ORR_OK);
+    assert_int_equal(orr_names_create(&memory.table, &names), ORR_OK);
+    assert_int_equal(orr_names_intern(names, copy_site, strlen(copy_site), &copied), ORR_OK);
+    assert_int_equal(orr_names_intern(names, write_site, strlen(write_site), &written), ORR_OK);
+    struct orr_observer *tell = orr_monitor_observer(monitor);
+    tell->names = names;
+    tell->host(tell, &(struct orr_observed_host){.id = 0, .name = "trainer"});
+    tell->host(tell, &(struct orr_observed_host){.id = 1, .name = "loader"});
+    tell->stream(tell, &(struct orr_record_stream){.id = 0});
+    tell->buffer(tell, &(struct orr_observed_buffer){
+                           .id = 1, .bytes = 64, .device = ORR_ID_NONE, .stream = ORR_ID_NONE});
+    struct orr_observed_access access = {.buffer = 1, .bytes = 64, .mode = ORR_ACCESS_READ};
+    struct orr_observed_command command = {
+        .id = 1, .seq = 1, .site = copied, .accesses = &access, .access_count = 1};
+    tell->command(tell, &command);
+    if (tells) {
+        tell->posted(tell, 0, 2);
+        tell->taken(tell, 1, 2);
+    }
+    access.mode = ORR_ACCESS_WRITE;
+    command = (struct orr_observed_command){.id = 3,
+                                            .host = 1,
+                                            .stream = ORR_ID_NONE,
+                                            .site = written,
+                                            .accesses = &access,
+                                            .access_count = 1};
+    tell->command(tell, &command);
+    assert_int_equal(orr_monitor_finding_count(monitor), 1);
+    orr_monitor_finding(monitor, 0, &finding);
+    snprintf(message, sizeof message, "%s", finding.message);
+    orr_monitor_destroy(&monitor);
+    orr_names_destroy(&names);
+    assert_int_equal(memory.live, 0);
+    return message;
+}
+
+static void conflicts_are_told_in_the_order_of_the_calls(void **state) {
+    (void)state;
+    const char *told = "(write after read)";
+    assert_non_null(strstr(class_of_two_hosts("a.lua:1", "a.lua:2", true), told));
+    assert_non_null(strstr(class_of_two_hosts("a.lua:2", "a.lua:1", true), told));
+    assert_non_null(strstr(class_of_two_hosts("a.lua:1", "a.lua:2", false), told));
+    assert_non_null(strstr(class_of_two_hosts("a.lua:2", "a.lua:1", false), "read after write"));
+}
+
 /* --- lifetimes --- */
 
 static void a_free_is_ordered_after_every_use(void **state) {
@@ -493,6 +548,7 @@ int main(void) {
         cmocka_unit_test(a_host_reads_after_a_sync),
         cmocka_unit_test(staging_memory_is_not_rewritten_under_a_copy),
         cmocka_unit_test(a_sync_covers_one_device),
+        cmocka_unit_test(conflicts_are_told_in_the_order_of_the_calls),
         cmocka_unit_test(a_free_is_ordered_after_every_use),
         cmocka_unit_test(a_reuse_that_waited_orders_its_bytes_and_nothing_else),
         cmocka_unit_test(the_rest_of_a_block_is_held_for_its_next_owner),
