@@ -21,8 +21,8 @@ const char *orr_monitor_kind_text(enum orr_monitor_kind kind) {
 
 /* --- keeping them --- */
 
-/* Does the host that calls `b` know by now that `a` was called? By messages, and by what the streams
- * that it has waited for had learned of the other host when that last learned something itself. */
+/* Does the host that calls `b` know by now that `a` was called? By messages, and by what the
+ * streams that it has waited for had learned of the other host when that last learned something. */
 static bool is_called_after(struct orr_monitor *monitor, const struct orr__touch *a,
                             const struct orr__touch *b) {
     const struct orr__actor *host_a = orr__monitor_host(monitor, a->host);

@@ -161,8 +161,8 @@ static inline uint32_t orr__actor_index(const struct orr_monitor *monitor,
 void orr__monitor_add_buffer(struct orr_monitor *monitor, const struct orr_observed_buffer *told);
 void orr__monitor_record_stream(struct orr_monitor *monitor, uint64_t id, uint32_t stream);
 void orr__monitor_free(struct orr_monitor *monitor, uint64_t id, const struct orr__touch *end);
-/* Checks a command's accesses against what the actor knows, then adds them. `call`: its host's count
- * when it was called. */
+/* Checks a command's accesses against what the actor knows, then adds them. `call`: its host's
+ * count when it was called. */
 void orr__monitor_access(struct orr_monitor *monitor, const struct orr__actor *actor, int32_t call,
                          const struct orr_observed_command *command);
 void orr__monitor_clear_memory(struct orr_monitor *monitor);
