@@ -168,6 +168,9 @@ static enum orr_status answer_program(struct judge *judge,
         verdict.kind = ORR_CHECK_UNKNOWN;
         status = orr_check_verdict_message(&verdict, "this version has no such check");
     }
+    if (status == ORR_OK && verdict.kind == ORR_CHECK_INVALID)
+        status = orr_check_verdict_message(&verdict, "line %llu: %s",
+                                           (unsigned long long)judge->line, verdict.message);
     if (status == ORR_OK)
         status = orr_order_report(line->program, &options, &more);
     if (status == ORR_OK)

@@ -88,6 +88,14 @@ static enum orr_status show_capture(struct exploring *exploring, uint64_t number
     return status;
 }
 
+/* What is malformed is told with its line, however late it was noticed. */
+static void add_line(struct orr_exploration *found, uint64_t number) {
+    char what[sizeof found->message];
+    snprintf(what, sizeof what, "%s", found->message);
+    snprintf(found->message, sizeof found->message, "line %llu: %.200s", (unsigned long long)number,
+             what);
+}
+
 static enum orr_status explore_line(void *context, uint64_t number,
                                     struct orr_stream_program_line *line, const char *what) {
     struct exploring *exploring = context;
@@ -106,6 +114,8 @@ static enum orr_status explore_line(void *context, uint64_t number,
         return show_message(exploring, line->id, number, ORR_CHECK_UNKNOWN, error.text);
     if (status != ORR_OK)
         return status;
+    if (found->verdict == ORR_CHECK_INVALID)
+        add_line(found, number);
     status = show(exploring, line->id, number, line->program, found);
     if (status == ORR_OK)
         status = save(exploring, line, found);

@@ -47,7 +47,7 @@ enum orr_status orr_check_order(const struct orr_stream_program *program,
     if (malformed.op != ORR_NONE) {
         out_verdict->kind = ORR_CHECK_INVALID;
         return orr_check_verdict_message(
-            out_verdict, "op %u: '%s' %s", malformed.op,
+            out_verdict, "ops[%u]: '%s' %s", malformed.op,
             orr_stream_program_text(program, malformed.space, malformed.name), malformed.what);
     }
     if (first.op_b == ORR_NONE)

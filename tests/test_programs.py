@@ -139,6 +139,8 @@ STATES = ('{"id":"states","program":{"oracle":"hang","streams":{},"ops":[%s]}}' 
     '{"op":"%s","lock":"%s","host":"%s"}' % step for step in (
         ("lock", "a", "q"), ("lock", "b", "q"), ("unlock", "b", "q"), ("unlock", "a", "q"),
         ("lock", "b", "r"), ("lock", "a", "r"), ("unlock", "a", "r"), ("unlock", "b", "r"))))
+EARLY = ('{"id":"early","program":{"streams":{},"ops":[{"op":"host_write","writes":["H"]},'
+         '{"op":"await","host":"g","flag":"f"},{"op":"notify","flag":"f"}]}}')
 BAD = '{"id":"bad","program":{"streams":{}}}'
 
 # What people see: name, lines, arguments, exit code, words on stdout (all of it if one is a tuple).
@@ -155,6 +157,8 @@ COMMANDS = [
     ("a malformed line outweighs both", "\n".join((STATES, RACE, BAD)), ["--states", "1"], 3,
      ["bad: invalid\n    line 3: program.ops: missing",
       "3 programs: 1 race, 1 invalid, 1 unknown"]),
+    ("what only its order makes malformed has its line", "\n" + EARLY, [], 3,
+     ["early: invalid\n    line 2: ops[1]: 'f' is awaited before it is notified"]),
     ("a line that is nothing has its number", "\n[]\n" + SAFE, [], 3,
      ["line 2: invalid\n    line 2: the line is no object", "safe: no-race"]),
     ("JSON has a line a program and nothing else", BAD + "\n\n" + SAFE + "\n7", ["--json"], 3,
