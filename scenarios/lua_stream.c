@@ -81,20 +81,34 @@ static void push_streams(lua_State *L, uint32_t device) {
     lua_remove(L, -2);
 }
 
-/* Pushes the table of the device's streams, and the stream of that name if it is there. */
+/* Pushes the table of the device's streams, and the stream of that name if it is there: in a
+ * scenario that is run many times it may be an earlier run's. */
 static bool push_known_stream(lua_State *L, uint32_t device, const char *name) {
     push_streams(L, device);
-    if (lua_getfield(L, -1, name) != LUA_TNIL)
+    if (lua_getfield(L, -1, name) != LUA_TNIL &&
+        orr__handle(L, -1, ORR__STREAM, "stream")->number == orr__scenario_of(L)->run)
         return true;
     lua_pop(L, 1);
     return false;
 }
 
-/* Pushes a new handle, and keeps it in the table at the top. */
+/* Pushes a handle, which it keeps in the table on top: the one of an earlier run, which nobody has
+ * any more, or a new one. */
 static void push_stream(lua_State *L, const char *name, struct orr_stream *stream) {
-    orr__push_handle(L, ORR__STREAM, stream);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, -3, name);
+    struct orr_scenario *scenario = orr__scenario_of(L);
+    struct orr__handle *handle;
+    if (lua_getfield(L, -1, name) != LUA_TNIL) {
+        handle = orr__handle(L, -1, ORR__STREAM, "stream");
+        handle->pointer = stream;
+        handle->serial = scenario->handle_count++;
+    } else {
+        lua_pop(L, 1);
+        handle = orr__push_handle(L, ORR__STREAM, stream);
+        scenario->stream_count++;
+        lua_pushvalue(L, -1);
+        lua_setfield(L, -3, name);
+    }
+    handle->number = scenario->run;
 }
 
 static void check_stream_sync(lua_State *L, const char *name, int sync) {

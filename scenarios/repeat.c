@@ -12,9 +12,11 @@
 #define WRITABLE     "orrery.writable"
 #define RAW_WRITABLE "orrery.raw_writable"
 
+enum { STREAM_HANDLES_MAX = 1024 }; /* kept for further runs */
+
 static const char *const library_tables[] = {"string", "table", "math", "utf8", "coroutine", NULL};
 static const char *const modules[] = {"orrery", "expect", NULL};
-static const char *const of_a_run[] = {ORR__STREAMS, ORR__MESHES, ORR__SCOPES, ORR__MODULES, NULL};
+static const char *const of_a_run[] = {ORR__MESHES, ORR__SCOPES, ORR__MODULES, NULL};
 
 static int refuse(lua_State *L) {
     return orr__raise(L, ORR_INVALID, "'%s' can't be changed in a scenario that is run many times",
@@ -123,9 +125,21 @@ static void empty_all(lua_State *L, const char *list) {
     lua_pop(L, 1);
 }
 
+/* Handles of streams are told apart by the number of their run, and made again in the next one. */
+static void end_streams(lua_State *L, struct orr_scenario *scenario) {
+    scenario->run++;
+    if (scenario->run != 0 && scenario->stream_count <= STREAM_HANDLES_MAX)
+        return;
+    lua_getfield(L, LUA_REGISTRYINDEX, ORR__STREAMS);
+    empty(L);
+    lua_pop(L, 1);
+    scenario->stream_count = 0;
+}
+
 int orr__repeat_clear(lua_State *L) {
     struct orr_scenario *scenario = orr__scenario_of(L);
     empty_all(L, WRITABLE);
+    end_streams(L, scenario);
     if (scenario->has_rawset)
         empty_all(L, RAW_WRITABLE);
     scenario->has_rawset = false;

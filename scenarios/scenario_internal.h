@@ -76,6 +76,8 @@ struct orr_scenario {
     int chunk;                     /* registry reference of the compiled file */
     char short_source[LUA_IDSIZE]; /* the path as it stands in Lua's own messages */
     uint64_t handle_count;         /* handles made so far: their order in pairs */
+    uint32_t run;                  /* how often it has been rewound */
+    uint32_t stream_count;         /* handles of streams that are kept, of all runs */
     uint64_t random_count;         /* random operators without a seed of their own so far */
 
     void *pools[ORR__POOLS]; /* of a scenario that repeats: free blocks of 16, 32, ... bytes */
@@ -236,7 +238,7 @@ void orr__module_seal(lua_State *L, const char *name);
 struct orr__handle {
     void *pointer;    /* the runtime's object; NULL once freed */
     uint64_t serial;  /* order of creation */
-    uint32_t number;  /* index of a device */
+    uint32_t number;  /* index of a device; of a stream, the run that it belongs to */
     const char *kind; /* whose address says enough where it is the same; if not, ask Lua */
 };
 /* Pushes a handle of a kind and returns it. */

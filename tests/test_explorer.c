@@ -276,6 +276,31 @@ static void nothing_leaks_into_the_next_execution(void **state) {
     end(&e);
 }
 
+/* Streams whose names no other execution has: more than are kept in mind. */
+static void streams_are_those_of_their_execution(void **state) {
+    (void)state;
+    struct explored e;
+    explore(&e, "local d = orrery.device(0)\n"
+                "local h = orrery.host_alloc(64) h:write(0)\n"
+                "for i = 1, 5 do\n"
+                "  d:stream('s' .. i):kernel{ name = 'k' .. i, reads = h, writes = h }\n"
+                "end\n"
+                "d:sync()\n"
+                "local v = h:read()[1]\n"
+                "for i = 1, 12 do\n"
+                "  local name = v .. ' ' .. i\n"
+                "  local s = d:stream(name)\n"
+                "  expect.equal(s == d:stream(name), true)\n"
+                "  expect.equal(s:name(), name)\n"
+                "  expect.equal(pcall(d.stream, d, name, { sync = 'bl' }), false)\n"
+                "end");
+    assert_int_equal(e.search.complete, 120);
+    assert_int_equal(e.search.result_count, 64); /* as many as are told apart */
+    assert_false(has_found(&e, ORR_FOUND_ERROR));
+    assert_false(has_found(&e, ORR_FOUND_EXPECTATION));
+    end(&e);
+}
+
 static void tables_of_the_library_cant_be_changed(void **state) {
     (void)state;
     struct explored e;
@@ -377,6 +402,7 @@ int main(void) {
         cmocka_unit_test(a_hang_that_needs_an_order_of_hosts_is_found),
         cmocka_unit_test(a_program_that_stops_itself_is_a_finding),
         cmocka_unit_test(nothing_leaks_into_the_next_execution),
+        cmocka_unit_test(streams_are_those_of_their_execution),
         cmocka_unit_test(tables_of_the_library_cant_be_changed),
         cmocka_unit_test(executions_are_abandoned_anywhere),
         cmocka_unit_test(random_strategies_come_to_orders_that_there_are),
