@@ -206,7 +206,7 @@ static size_t describe_all(const struct orr_scenario *scenario, char *text, size
         if (host->done || host->parked || /* a program that only joins */
             ++live > LISTED || used >= size)
             continue;
-        char one[ORR__SITE_MAX + ORR__REASON_MAX + 32];
+        char one[ORR__SITE_MAX + ORR__REASON_MAX + 64];
         describe(scenario, i, one, sizeof one);
         used += (size_t)snprintf(text + used, size - used, "%s%s", live > 1 ? "; " : "", one);
     }
