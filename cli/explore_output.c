@@ -234,6 +234,9 @@ enum orr_status orr_cli_exploration_json(const struct orr_cli *cli, const char *
 /* --- files --- */
 
 enum orr_status orr_cli_schedule_check(const char *path, struct orr_error *error) {
+    struct orr_error other = {0};
+    if (orr_replace_check(path, "\"orrery_scenario_schedule\"", "schedule", &other) == ORR_OK)
+        return ORR_OK;
     return orr_replace_check(path, "\"orrery_schedule\"", "schedule", error);
 }
 

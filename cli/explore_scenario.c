@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/explore.h"
 #include "cli/session.h"
 #include "hazards/explore/pool.h"
 #include "scenarios/machine.h"
@@ -182,23 +183,6 @@ static void print_progress(void *context, uint64_t executions) {
     fflush(cli->err);
 }
 
-/* A schedule must not replace a file that is none. */
-static enum orr_status check_output(const char *path, const struct orr_memory *memory,
-                                    struct orr_error *error) {
-    char *text = NULL;
-    size_t length;
-    struct orr_error ignored = {0};
-    if (!path || access(path, F_OK) != 0)
-        return ORR_OK;
-    bool ours = orr_text_file_read(path, memory, &text, &length, &ignored) == ORR_OK &&
-                (orr_is_scenario_schedule(text) || strstr(text, "\"orrery_schedule\""));
-    orr_memory_free(memory, text);
-    return ours ? ORR_OK
-                : orr_error_set(error, ORR_IO,
-                                "%s: exists and is no schedule of Orrery's; it is not replaced",
-                                path);
-}
-
 static enum orr_exit answer_all(const struct orr_cli *cli, struct request *request,
                                 struct orr_explore_answer *answer, struct orr_error *error) {
     enum orr_status status = ORR_OK;
@@ -207,6 +191,8 @@ static enum orr_exit answer_all(const struct orr_cli *cli, struct request *reque
     else
         orr_explore_print(cli->out, &request->explored, answer,
                           request->order.options.strategy == ORR_UNTIMED_DPOR);
+    if (status == ORR_OK && request->output && answer->shown_count > 0)
+        status = orr_cli_schedule_check(request->output, error);
     if (status == ORR_OK && request->output && answer->shown_count > 0)
         status = orr_scenario_schedule_save(&request->explored, &answer->shown[0], request->output,
                                             error);
@@ -255,7 +241,7 @@ static enum orr_exit explore_request(const struct orr_cli *cli, struct request *
     struct orr_explorer *explorer = NULL;
     struct orr_execution first;
     enum orr_exit exit = ORR_EXIT_FAILED;
-    if (check_output(request->output, cli->memory, &error) == ORR_OK)
+    if (!request->output || orr_cli_schedule_check(request->output, &error) == ORR_OK)
         exit = orr_explored_open(&request->explored, devices, &error);
     if (exit == ORR_EXIT_OK)
         exit = open_explorer(&request->explored, &explorer, &first, &error);
