@@ -62,9 +62,8 @@ struct orr_monitor_options {
     bool joint_collectives;
     /* An allocation that gets bytes which other streams had to be done with puts its host behind
      * their work, and behind the hosts that gave the bytes up, as `alloc` with `reuse` does in
-     * stream programs. Off, it only puts what happens
-     * to these bytes behind it: whether the allocator found them or others is chance, so that no
-     * other order may come of it. */
+     * stream programs. Off, it only puts what happens to these bytes behind it: whether the
+     * allocator found them or others is chance, so that no other order may come of it. */
     bool reuse_orders_hosts;
     size_t versions_max; /* clocks kept for points, of all streams; 0: ORR_MONITOR_VERSIONS */
     size_t findings_max; /* distinct ones kept, more are counted; 0: ORR_MONITOR_FINDINGS */
@@ -111,8 +110,5 @@ void orr_monitor_finding(const struct orr_monitor *monitor, size_t index,
                          struct orr_monitor_finding *out_finding);
 /* What it has done so far, and the memory that takes. */
 struct orr_monitor_figures orr_monitor_figures(const struct orr_monitor *monitor);
-
-/* "race", ...; static. */
-const char *orr_monitor_kind_text(enum orr_monitor_kind kind);
 
 #endif

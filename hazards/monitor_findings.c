@@ -15,10 +15,6 @@ static const struct {
 #undef KIND_ROW
 };
 
-const char *orr_monitor_kind_text(enum orr_monitor_kind kind) {
-    return kinds[kind].text;
-}
-
 /* --- keeping them --- */
 
 /* Does the host that calls `b` know by now that `a` was called? By messages, and by what the
