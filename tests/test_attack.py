@@ -913,7 +913,7 @@ command("a scenario is not overwritten", 4, ["not written by Orrery"],
 command("a scenario is no trace", 3, ["not an SQLite database"], "analyze", "ok.lua")
 command("a device is no trace", 3, ["not a regular file"], "analyze", "/dev/zero")
 command("a file of programs that is not there", 3, ["no.jsonl"], "check", "no.jsonl")
-command("a folder is no file of programs", 3, ["directory"], "check", ".")
+command("a folder is no file of programs", 3, ["a folder"], "check", ".")
 command("nothing to check", 2, ["expected one"], "check")
 command("states that are no number", 2, ["--states x"], "check", "-", "--states", "x")
 command("a path that holds nothing to test", 3, ["nope"], "test", "nope")
