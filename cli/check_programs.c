@@ -164,10 +164,6 @@ static enum orr_status answer_program(struct judge *judge,
     char *more = NULL;
     struct orr_check_verdict verdict;
     enum orr_status status = orr_stream_program_check(line->program, &limits, &verdict);
-    if (status == ORR_UNSUPPORTED) {
-        verdict.kind = ORR_CHECK_UNKNOWN;
-        status = orr_check_verdict_message(&verdict, "this version has no such check");
-    }
     if (status == ORR_OK && verdict.kind == ORR_CHECK_INVALID)
         status = orr_check_verdict_message(&verdict, "line %llu: %s",
                                            (unsigned long long)judge->line, verdict.message);

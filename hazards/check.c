@@ -37,7 +37,7 @@ enum orr_status orr_stream_program_check(const struct orr_stream_program *progra
         return orr_check_hangs(program, limits ? limits->states_max : 0, out_verdict);
     case ORR_ORACLE_CAPTURE: return orr_check_capture(program, out_verdict);
     }
-    return ORR_UNSUPPORTED;
+    return ORR_UNSUPPORTED; /* no such oracle: not reached */
 }
 
 void orr_check_verdict_clear(struct orr_check_verdict *verdict) {
