@@ -205,12 +205,6 @@ static enum orr_status join_node(struct orr__clocks *clocks, uint32_t *a, uint32
     return status;
 }
 
-enum orr_status orr__clock_join(struct orr__clocks *clocks, uint32_t *clock, uint32_t other,
-                                bool *out_changed) {
-    *out_changed = !node_covers(clocks, *clock, other, clocks->levels);
-    return *out_changed ? join_node(clocks, clock, other, clocks->levels) : ORR_OK;
-}
-
 /* --- views --- */
 
 struct orr__view orr__view_save(struct orr__clocks *clocks, const struct orr__view *view) {

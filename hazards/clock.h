@@ -88,9 +88,6 @@ void orr__clock_drop(struct orr__clocks *clocks, uint32_t *clock);
 /* Raises one entry to `time`, if it is lower. */
 enum orr_status orr__clock_raise(struct orr__clocks *clocks, uint32_t *clock, uint32_t actor,
                                  uint32_t time) ORR_MUST_CHECK;
-/* Raises every entry to that of `other`. *out_changed: some entry was lower. */
-enum orr_status orr__clock_join(struct orr__clocks *clocks, uint32_t *clock, uint32_t other,
-                                bool *out_changed) ORR_MUST_CHECK;
 /* Whether no entry of `other` is above that of `clock`, the entry of actor `except` aside. */
 bool orr__clock_covers(const struct orr__clocks *clocks, uint32_t clock, uint32_t other,
                        uint32_t except);

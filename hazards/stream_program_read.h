@@ -12,8 +12,8 @@
  *
  * What a malformed line is told, in this order: that it is no JSON, no object, has no id; then what
  * is wrong with a value, in the order of the line; then the checks of the program as a whole
- * (orr_stream_program_validate), in the order of its operations. Of a key that an object has twice
- * the last value counts; a value of the wrong type is wrong even if another follows.
+ * (hazards/stream_program_rules.h), in the order of its operations. Of a key that an object has
+ * twice the last value counts; a value of the wrong type is wrong even if another follows.
  *
  * Threads: one at a time. */
 #ifndef ORR_HAZARDS_STREAM_PROGRAM_READ_H

@@ -9,7 +9,7 @@
 /* A program under judgement. */
 struct judged {
     const struct orr_stream_program *program;
-    const struct orr__program_facts *facts; /* NULL: everything is declared */
+    const struct orr__program_facts *facts;
     struct orr_error *error;
     struct orr__legacy *legacy;
     uint32_t legacy_count;
@@ -63,13 +63,11 @@ static const char *shown_name(const struct judged *judged, enum orr_name_space s
 }
 
 static bool is_stream(const struct judged *judged, uint32_t stream) {
-    const struct orr__program_facts *facts = judged->facts;
-    return !facts || orr__is_declared(&facts->streams, stream);
+    return orr__is_declared(&judged->facts->streams, stream);
 }
 
 static bool is_comm(const struct judged *judged, uint32_t comm) {
-    const struct orr__program_facts *facts = judged->facts;
-    return !facts || orr__is_declared(&facts->comms, comm);
+    return orr__is_declared(&judged->facts->comms, comm);
 }
 
 static const char *nearest_name(const struct judged *judged, enum orr_name_space space,
@@ -110,9 +108,9 @@ static enum orr_status check_missing(const struct judged *judged, uint32_t index
         if (field == ORR__FIELD_STREAM)
             is_missing = op->stream == ORR_NONE;
         else if (field == ORR__FIELD_READS)
-            is_missing = facts && facts->no_reads == index;
+            is_missing = facts->no_reads == index;
         else if (field == ORR__FIELD_WRITES)
-            is_missing = facts && facts->no_writes == index;
+            is_missing = facts->no_writes == index;
         else if (field == orr__op_other_field(kind))
             is_missing = op->other == ORR_NONE;
         else
@@ -142,7 +140,7 @@ static enum orr_status check_body(const struct judged *judged, uint32_t index) {
     const struct orr_stream_op *op = &program->ops[index];
     const struct orr__program_facts *facts = judged->facts;
     char shown[ORR__SHOWN_MAX];
-    if (facts && facts->unknown_step == index)
+    if (facts->unknown_step == index)
         return orr_error_set(
             judged->error, ORR_INVALID,
             "ops[%u].body: '%s' is unknown; lock, unlock or sync_stream was expected", index,
@@ -254,9 +252,4 @@ enum orr_status orr__stream_program_validate(const struct orr_stream_program *pr
     orr_memory_free(program->memory, judged.legacy);
     orr_memory_free(program->memory, judged.open_groups);
     return status;
-}
-
-enum orr_status orr_stream_program_validate(const struct orr_stream_program *program,
-                                            struct orr_error *error) {
-    return orr__stream_program_validate(program, NULL, error);
 }

@@ -1,6 +1,7 @@
 /* Which programs are well formed: what is checked of a program as a whole, before any oracle.
  *
- *     if (orr_stream_program_validate(program, &error) != ORR_OK) ...   "ops[3].stream: missing"
+ *     if (orr__stream_program_validate(program, &facts, &error) != ORR_OK)
+ *         ... error.text ...                              "ops[3].stream: missing; ..."
  *
  * Threads: any. */
 #ifndef ORR_HAZARDS_STREAM_PROGRAM_RULES_H
@@ -41,9 +42,6 @@ struct orr__program_facts {
  * communicator that is not there, reads and writes of copies, a copy on a device without legacy
  * stream, a group's end without its start. What is noticed when an operation is reached (docs,
  * "noticed on the way") is the oracle's. ORR_NO_MEMORY. */
-enum orr_status orr_stream_program_validate(const struct orr_stream_program *program,
-                                            struct orr_error *error) ORR_MUST_CHECK;
-/* The same for a program that was read; facts may be NULL: everything is declared. */
 enum orr_status orr__stream_program_validate(const struct orr_stream_program *program,
                                              const struct orr__program_facts *facts,
                                              struct orr_error *error) ORR_MUST_CHECK;
