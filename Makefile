@@ -88,24 +88,51 @@ ALL_LDFLAGS := -pthread $(variant_ldflags_$(VARIANT)) $(LDFLAGS)
 LIBS := $(PACKAGE_LIBS) -lpthread -ldl -lm
 
 # ------------------------------------------------------------------------------------------------
+# CUDA: the plugin orrery-cuda.so, and the fake devices that test it without a GPU
+#
+#   make CUDA=auto   built if NVIDIA's toolkit is there: $CUDA_PATH, nvcc's folder, /usr/local/cuda
+#   make CUDA=1      an error if it is not;   CUDA=0 never
+#   make ARCHES='80 90'   machine code for these, and PTX of the last one
+
+CUDA ?= auto
+ARCHES ?= 80 90 100
+CUDA_NVCC := $(shell command -v nvcc 2>/dev/null)
+CUDA_HOME := $(firstword $(CUDA_PATH) $(if $(CUDA_NVCC),$(patsubst %/bin/nvcc,%,$(shell \
+	readlink -f '$(CUDA_NVCC)'))) /usr/local/cuda)
+CUDA_THERE := $(and $(wildcard $(CUDA_HOME)/bin/nvcc),$(wildcard \
+	$(CUDA_HOME)/include/cuda_runtime_api.h),$(wildcard $(CUDA_HOME)/include/nccl.h),yes)
+CUDA_FOUND := $(if $(filter-out 0,$(CUDA)),$(CUDA_THERE))
+ifeq ($(CUDA)$(CUDA_THERE),1)
+$(error CUDA=1, but there is no toolkit with nvcc, its headers and nccl.h in $(CUDA_HOME))
+endif
+ifeq ($(CUDA_FOUND),yes)
+CUDA_CPPFLAGS := -isystem $(CUDA_HOME)/include -isystem $(CUDA_HOME)/extras/CUPTI/include
+CUDA_DIRS := runtime/cuda runtime/cuda/kernels sim/fake_devices/cuda
+endif
+
+# ------------------------------------------------------------------------------------------------
 # Sources
 
-LIB_DIRS := runtime runtime/cpu runtime/cuda sim sim/fake_devices trace hazards analyzer scenarios
+LIB_DIRS := runtime runtime/cpu sim sim/fake_devices trace hazards analyzer scenarios
 LIB_DIRS := $(sort $(LIB_DIRS) $(patsubst %/,%,$(wildcard runtime/*/ sim/*/ hazards/*/)))
+# The CUDA backend is a plugin and no part of the library: see "CUDA" below.
+LIB_DIRS := $(filter-out runtime/cuda,$(LIB_DIRS))
 LIB_SOURCES := $(sort $(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
 CLI_SOURCES := $(sort $(wildcard cli/*.c))
-TEST_SOURCES := $(sort $(wildcard tests/test_*.c))
+TEST_SOURCES := $(sort $(filter-out $(if $(CUDA_FOUND),,tests/test_cuda%),$(wildcard tests/test_*.c)))
 FUZZ_SOURCES := $(sort $(wildcard tests/fuzz_*.c))
 # What tests share: any other .c file in tests/ (support.c, conformance.c); fuzzer.c is the
 # fuzzers' main.
-TEST_SHARED_SOURCES := $(filter-out tests/fuzzer.c $(TEST_SOURCES) $(FUZZ_SOURCES),\
-	$(sort $(wildcard tests/*.c)))
-BENCH_SOURCES := $(sort $(wildcard bench/bench_*.c))
-BENCH_SHARED_SOURCES := $(filter-out $(BENCH_SOURCES),$(sort $(wildcard bench/*.c)))
-HEADERS := $(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS) cli tests bench)))
+TEST_SHARED_SOURCES := $(filter-out tests/fuzzer.c tests/test_% $(FUZZ_SOURCES) \
+	$(if $(CUDA_FOUND),,tests/cuda%),$(sort $(wildcard tests/*.c)))
+BENCH_SOURCES := $(sort $(filter-out $(if $(CUDA_FOUND),,bench/bench_cuda%),\
+	$(wildcard bench/bench_*.c)))
+BENCH_SHARED_SOURCES := $(filter-out bench/bench_%,$(sort $(wildcard bench/*.c)))
+HEADERS := $(sort $(filter-out $(if $(CUDA_FOUND),,tests/cuda%),\
+	$(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS) $(CUDA_DIRS) cli tests bench))))
 # Installed: the library's headers without the private twins.
 PUBLIC_HEADERS := $(filter-out %_internal.h %_private.h,\
-	$(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS)))))
+	$(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS))) runtime/cuda/plugin.h))
 
 # Files compiled into the library as C arrays: <path> becomes $(BUILD)/gen/<path>.h, which holds
 #     static const char orr_embed_<path with _ for other characters>[] = "...";
@@ -130,7 +157,24 @@ CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 TEST_SHARED_OBJECTS := $(call objects,$(TEST_SHARED_SOURCES) \
 	$(filter-out cli/main.c,$(CLI_SOURCES)))
 BENCH_SHARED_OBJECTS := $(call objects,$(BENCH_SHARED_SOURCES))
-ALL_OBJECTS := $(sort $(call objects,$(LIB_SOURCES) $(CLI_SOURCES) $(TEST_SOURCES) $(FUZZ_SOURCES) \
+
+# The backend, and the fakes, are archives: the plugin and the tests link what they need.
+CUDA_SOURCES := $(if $(CUDA_FOUND),$(sort $(wildcard runtime/cuda/*.c)))
+FAKE_SOURCES := $(if $(CUDA_FOUND),$(sort $(wildcard sim/fake_devices/cuda/*.c)))
+KERNELS := $(if $(CUDA_FOUND),$(sort $(wildcard runtime/cuda/kernels/*.cu)))
+CUDA_OBJECTS := $(call objects,$(CUDA_SOURCES))
+EMULATED_OBJECTS := $(KERNELS:%.cu=$(BUILD)/obj/%.emulated.o)
+FAKE_OBJECTS := $(call objects,$(FAKE_SOURCES)) $(EMULATED_OBJECTS)
+# Machine code is the same for all variants.
+IMAGES := $(KERNELS:runtime/cuda/kernels/%.cu=$(BUILD_ROOT)/cuda/%.fatbin)
+IMAGE_OBJECTS := $(IMAGES:.fatbin=.image.o)
+PLUGIN := $(if $(CUDA_FOUND),$(BUILD)/orrery-cuda.so)
+CUDA_ARCHIVE := $(if $(CUDA_FOUND),$(BUILD)/libcuda_backend.a)
+FAKE_ARCHIVE := $(if $(CUDA_FOUND),$(BUILD)/libfake_cuda.a)
+# The fakes under the real libraries' names, for LD_LIBRARY_PATH.
+FAKE_LIBRARY := $(if $(CUDA_FOUND),$(BUILD)/fake/libcudart.so.13)
+
+ALL_OBJECTS := $(sort $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(call objects,$(LIB_SOURCES) $(CLI_SOURCES) $(TEST_SOURCES) $(FUZZ_SOURCES) \
 	$(TEST_SHARED_SOURCES) $(wildcard tests/fuzzer.c) $(BENCH_SOURCES) $(BENCH_SHARED_SOURCES)))
 
 COMMAND := $(if $(CLI_SOURCES),$(BUILD)/orrery)
@@ -185,8 +229,9 @@ endif
 # ------------------------------------------------------------------------------------------------
 # Building
 
-.PHONY: all lib tests benches peers fuzzers gen
-all: $(COMMAND) $(STATIC) $(SHARED) $(BUILD)/orrery.pc ## command and libraries
+.PHONY: all cuda lib tests benches peers fuzzers gen
+all: $(COMMAND) $(STATIC) $(SHARED) $(BUILD)/orrery.pc $(PLUGIN) ## command and libraries
+cuda: $(PLUGIN) $(FAKE_LIBRARY) ## the plugin for GPUs, and the fake devices
 lib: $(STATIC) $(SHARED)
 tests: $(TESTS)
 benches: $(BENCHES) $(PEERS)
@@ -199,6 +244,9 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)
 	$(call run,CC,$<,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(OBJECT_FLAGS) -MMD -MP -c $< -o $@)
 
 $(call objects,$(TEST_SOURCES) $(TEST_SHARED_SOURCES)): OBJECT_FLAGS = $(TEST_CFLAGS)
+$(call objects,$(filter tests/%cuda%,$(TEST_SOURCES) $(TEST_SHARED_SOURCES))): \
+	OBJECT_FLAGS = $(TEST_CFLAGS) $(CUDA_CPPFLAGS)
+$(CUDA_OBJECTS) $(FAKE_OBJECTS): OBJECT_FLAGS = $(CUDA_CPPFLAGS)
 
 $(STATIC): $(LIB_OBJECTS) $(BUILD)/objects
 	@rm -f $@
@@ -223,7 +271,61 @@ $(BUILD)/libtests.a: $(TEST_SHARED_OBJECTS) $(BUILD)/objects
 
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtests.a $(STATIC)
 	@mkdir -p $(@D)
-	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $^ $(TEST_LIBS) $(LIBS) -o $@)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(filter-out $(STATIC),$^) $(STATIC) $(TEST_LIBS) $(LIBS) -o $@)
+
+$(filter $(BUILD)/tests/test_cuda%,$(TESTS)): $(CUDA_ARCHIVE) $(FAKE_ARCHIVE)
+
+# --- CUDA ---
+
+gencode = $(foreach a,$(ARCHES),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(lastword $(ARCHES)),code=compute_$(lastword $(ARCHES))
+NVCC_FLAGS := -std=c++17 -O3 -I. -Iruntime/cuda/kernels/gpu -Werror all-warnings -Xptxas -v \
+	-Xfatbin=-compress-all
+$(eval $(call stamp,$(BUILD_ROOT)/cuda/flags,$(CUDA_HOME) $(NVCC_FLAGS) $(gencode)))
+
+# ptxas' report (registers, spills) is kept beside the image; a test reads it.
+$(IMAGES): $(BUILD_ROOT)/cuda/%.fatbin: runtime/cuda/kernels/%.cu $(BUILD_ROOT)/cuda/flags
+	@mkdir -p $(@D)
+	$(call run,NVCC,$<,$(CUDA_HOME)/bin/nvcc -fatbin $(NVCC_FLAGS) $(gencode) -MD -MP -MF \
+		$(@:.fatbin=.d) -MT $@ $< -o $@ >$(@:.fatbin=.ptxas) 2>&1 || \
+		{ cat $(@:.fatbin=.ptxas); exit 1; })
+-include $(IMAGES:.fatbin=.d)
+
+# orr__cuda_image_<family> and orr__cuda_image_<family>_end.
+$(IMAGE_OBJECTS): $(BUILD_ROOT)/cuda/%.image.o: $(BUILD_ROOT)/cuda/%.fatbin runtime/cuda/image.S
+	$(call run,AS,$@,$(CC) -c -DFAMILY=$* -DFILE='"$<"' -x assembler-with-cpp runtime/cuda/image.S \
+		-o $@)
+
+$(EMULATED_OBJECTS): $(BUILD)/obj/%.emulated.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call run,CC,$<,$(CC) -x c -Isim/fake_devices/cuda/emulated $(ALL_CPPFLAGS) $(ALL_CFLAGS) \
+		-MMD -MP -c $< -o $@)
+
+$(BUILD)/cuda_objects: FORCE
+$(eval $(call stamp,$(BUILD)/cuda_objects,$(CUDA_OBJECTS) $(IMAGE_OBJECTS) / $(FAKE_OBJECTS)))
+$(CUDA_ARCHIVE): $(CUDA_OBJECTS) $(IMAGE_OBJECTS) $(BUILD)/cuda_objects
+	@rm -f $@
+	$(call run,AR,$@,$(AR) rcs $@ $(CUDA_OBJECTS) $(IMAGE_OBJECTS))
+
+$(FAKE_ARCHIVE): $(FAKE_OBJECTS) $(BUILD)/cuda_objects
+	@rm -f $@
+	$(call run,AR,$@,$(AR) rcs $@ $(FAKE_OBJECTS))
+
+PLUGIN_LDFLAGS := -Wl,--version-script=runtime/cuda/plugin.map
+FAKE_LDFLAGS := -Wl,-soname,libcudart.so.13 \
+	-Wl,--version-script=sim/fake_devices/cuda/libcudart.map
+
+# Only orr_backend_get is exported; what it needs of the library is linked in.
+$(BUILD)/orrery-cuda.so: $(CUDA_OBJECTS) $(IMAGE_OBJECTS) $(STATIC) runtime/cuda/plugin.map
+	$(call run,LD,$@,$(CC) -shared $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) $(CUDA_OBJECTS) \
+		$(IMAGE_OBJECTS) $(STATIC) -ldl -lm -o $@)
+
+$(BUILD)/fake/libcudart.so.13: $(FAKE_OBJECTS) $(STATIC) sim/fake_devices/cuda/libcudart.map
+	@mkdir -p $(@D)
+	$(call run,LD,$@,$(CC) -shared $(ALL_LDFLAGS) $(FAKE_LDFLAGS) $(FAKE_OBJECTS) $(STATIC) \
+		$(LIBS) -o $@)
+	$(Q)cd $(@D) && for l in libcublas.so.13 libcublasLt.so.13 libnccl.so.2 libcupti.so.13; do \
+		ln -sf libcudart.so.13 $$l || exit 1; done
 
 # tests/fuzz_*.c define LLVMFuzzerTestOneInput; tests/fuzzer.c brings main(), so any compiler will
 # do.
@@ -338,7 +440,7 @@ $(HEADER_STAMPS): $(BUILD)/headers/%.ok: % $(BUILD)/flags | $(GEN)
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call run,HDR,$<,printf '#include "%s"\n#include "%s"\n' $< $< | $(CC) $(ALL_CPPFLAGS) \
-		$(TEST_CFLAGS) $(ALL_CFLAGS) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c - \
+		$(TEST_CFLAGS) $(CUDA_CPPFLAGS) $(ALL_CFLAGS) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c - \
 		&& touch $@)
 -include $(HEADER_STAMPS:.ok=.d)
 

@@ -36,8 +36,9 @@
 #include "runtime/memory.h"
 #include "runtime/perturb.h"
 #include "runtime/record.h"
+#include "runtime/task.h"
 
-enum { ORR_BACKEND_ABI = 1 };
+enum { ORR_BACKEND_ABI = 2 };
 #define ORR_TIME_MAX INT64_MAX
 
 /* "Stream `stream` has retired its first `seq` commands." seq 0 is always true. */
@@ -108,7 +109,8 @@ struct orr_command;
 
 /* Computes a command's effect on memory; called by the backend when its simulated run finishes, or
  * on the worker thread; not called for a command that ends POISONED or SKIPPED. Must not call the
- * runtime. Returns ORR_OK or the reason of a device failure. */
+ * runtime. Returns ORR_OK or the reason of a device failure. A backend with separate memory calls it
+ * only if the command's task is ORR_TASK_HOST, or if nobody describes tasks. */
 typedef enum orr_status (*orr_command_run)(const struct orr_command *command,
                                            struct orr_error *error);
 
@@ -145,6 +147,9 @@ enum {
     ORR_COMMAND_IN_CALL = 2
 };
 
+/* What a command does, as data; `command` is the one that was submitted, or the backend's copy. */
+typedef void (*orr_command_describe)(const struct orr_command *command, struct orr_task *out_task);
+
 /* How the host layer hears of retired commands. `command->record` is complete. A failed command's
  * first cause is in `error` (NULL otherwise). */
 struct orr_retire {
@@ -168,8 +173,13 @@ struct orr_backend_config {
     bool timing_only; /* no memory behind buffers, nothing computed */
     enum orr_runner runner;
     uint64_t seed;
+    const void *options; /* the backend's own, described in its header; NULL: its defaults */
     struct orr_retire retire;
+    orr_command_describe describe; /* NULL: commands have their `run` only, on host memory */
     const struct orr_names *names; /* of the ids in records, for messages; NULL: none */
+    /* Ids of the texts of enum orr_ts_source, for ts_source of commands whose clock is not the
+     * run's; NULL: nobody wants to know. */
+    const uint32_t *ts_sources;
 };
 
 struct orr_backend;
@@ -179,6 +189,7 @@ struct orr_backend_verbs {
     const char *name;       /* "sim", "cpu", "cuda": meta.backend */
     const char *clock;      /* "virtual", "monotonic", "device": meta.clock */
     const char *collective; /* algorithm that collectives run, or are timed as: "ring", "direct" */
+    bool separate_memory;   /* the host can't reach a device's memory; memory_write is there */
 
     /* Ends all commands that can still end, retires the rest as PENDING, frees everything. */
     void (*close)(struct orr_backend *backend);
@@ -189,8 +200,8 @@ struct orr_backend_verbs {
                                      uint32_t *out_memory, struct orr_error *error);
     /* All commands that use it have retired (asserted where it can be). */
     void (*memory_destroy)(struct orr_backend *backend, uint32_t memory);
-    /* Where the host can reach it, aligned to 64 bytes; NULL if it can't, or under timing_only.
-     * Stable until destroy. */
+    /* Its address as commands use it, aligned to 64 bytes; NULL under timing_only. The host may use
+     * it too, but that of a device with separate memory. Stable until destroy. */
     void *(*memory_pointer)(struct orr_backend *backend, uint32_t memory);
 
     /* A stream of a device; ids count from 0 over the whole backend, in order of creation. */
@@ -279,6 +290,11 @@ struct orr_backend_verbs {
     /* The opposite: bytes that the host layer wrote itself before any command could see them. */
     void (*memory_define)(struct orr_backend *backend, uint32_t memory, uint64_t offset,
                           uint64_t bytes);
+
+    /* There if memory is separate: bytes that the host layer writes to a device's memory before any
+     * command could see them; `from` NULL: zeros. Done when it returns. */
+    enum orr_status (*memory_write)(struct orr_backend *backend, uint32_t memory, uint64_t offset,
+                                    const void *from, uint64_t bytes, struct orr_error *error);
 
     /* For running a program many times: retires whatever is left as PENDING, and is then as it was
      * right after open; ids start again. */

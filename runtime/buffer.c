@@ -706,7 +706,7 @@ struct host_access {
 static enum orr_status run_host_access(const struct orr_command *command, struct orr_error *error) {
     (void)error;
     const struct orr__pending *pending = command->context;
-    struct host_access *access = pending->work;
+    struct host_access *access = pending->command.work;
     const void *from = access->from ? access->from : orr__pending_pointer(pending, 0);
     void *to = access->to ? access->to : orr__pending_pointer(pending, 0);
     memcpy(to, from, (size_t)command->accesses[0].bytes);
@@ -733,7 +733,7 @@ static enum orr_status access_buffer(struct orr_buffer *buffer, enum orr_command
     }
     pending->command.submit_ns = ns >= 0 ? ns : 1;
     pending->command.service_ns = pending->command.submit_ns; /* the host is the device here */
-    pending->work = access;
+    pending->command.work = access;
     if (kind == ORR_COMMAND_HOSTREAD)
         pending->command.record.bytes_read = range->bytes;
     else
@@ -786,10 +786,13 @@ enum orr_status orr__buffer_initialize(struct orr_buffer *buffer, uint64_t offse
     assert(buffer->live && offset <= buffer->bytes && bytes <= buffer->bytes - offset);
     if (runtime->timing_only || bytes == 0)
         return ORR_OK;
-    if (!buffer->data)
-        return orr__runtime_fail(runtime, ORR_UNSUPPORTED,
-                                 "backend '%s' has memory that the host can't write to",
-                                 runtime->verbs->name);
+    assert(buffer->data);
+    if (runtime->verbs->separate_memory && buffer->stream) {
+        enum orr_status status =
+            runtime->verbs->memory_write(runtime->backend, buffer->memory, buffer->base + offset,
+                                         from, bytes, &runtime->scratch);
+        return status == ORR_OK ? ORR_OK : orr__runtime_backend_failed(runtime, status);
+    }
     if (from)
         memcpy((char *)buffer->data + offset, from, (size_t)bytes);
     else

@@ -156,7 +156,7 @@ static enum orr_status submit_members(struct orr_runtime *runtime,
                                       struct lists *lists, struct orr_point *out_points) {
     struct orr__pending **pending = runtime->group_pending;
     for (uint32_t i = 0; lists && i < count; i++) {
-        pending[i]->work = lists;
+        pending[i]->command.work = lists;
         pending[i]->release = lists_release;
         lists->references++;
     }

@@ -16,6 +16,13 @@ static enum orr_status run_work(void *object, struct orr_error *error) {
     return orr_fused_compute(&work->fused, work->operands, &work->result, work->memory, error);
 }
 
+static void describe_work(const void *object, struct orr_task *out_task) {
+    const struct fused_work *work = object;
+    *out_task = (struct orr_task){
+        .kind = ORR_TASK_FUSED,
+        .fused = {.fused = &work->fused, .operands = work->operands, .result = &work->result}};
+}
+
 static void release_work(void *object) {
     struct fused_work *work = object;
     orr_memory_free(work->memory, work);
@@ -78,6 +85,7 @@ static bool add_work(struct orr_runtime *runtime, const struct orr_fused *fused,
     work->result = view_of(launch->output_infos, launch->outputs[0], launch->rank);
     launch->kernel.work = work;
     launch->kernel.run = run_work;
+    launch->kernel.describe = describe_work;
     launch->kernel.release = release_work;
     return true;
 }

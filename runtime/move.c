@@ -142,6 +142,25 @@ static enum orr_status run_move(void *work, struct orr_error *error) {
     return ORR_OK;
 }
 
+static void describe_cut(const void *cuts, uint32_t index, struct orr_task_cut *out_cut) {
+    const struct orr__move *move = cuts;
+    const struct entry *entry = &move->entries[index];
+    *out_cut = (struct orr_task_cut){
+        .rank = entry->cut.rank,
+        .width = entry->cut.width,
+        .to = entry->to_data + entry->cut.to,
+        .from = entry->zeros ? NULL : entry->from_data + entry->cut.from};
+    memcpy(out_cut->counts, entry->cut.counts, sizeof out_cut->counts);
+    memcpy(out_cut->to_strides, entry->cut.to_strides, sizeof out_cut->to_strides);
+    memcpy(out_cut->from_strides, entry->cut.from_strides, sizeof out_cut->from_strides);
+}
+
+static void describe_move(const void *work, struct orr_task *out_task) {
+    const struct orr__move *move = work;
+    *out_task = (struct orr_task){
+        .kind = ORR_TASK_MOVE, .move = {.count = move->count, .cuts = move, .cut = describe_cut}};
+}
+
 static void release_move(void *work) {
     struct orr__move *move = work;
     orr_memory_free(move->memory, move);
@@ -266,6 +285,7 @@ static enum orr_status enqueue(struct orr__move *move, const struct orr__move_ca
         .service_ns = -1,
         .op = call->op,
         .run = reachable && !move->runtime->timing_only ? run_move : NULL,
+        .describe = describe_move,
         .work = move,
         .release = release_move};
     struct end *ends = move->ends; /* the move itself may be gone once it is enqueued */

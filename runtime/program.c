@@ -93,7 +93,7 @@ static void free_program(struct orr_program *program, bool closing) {
     for (uint32_t i = 0; i < program->node_count; i++) {
         struct orr__pending *template = program->nodes[i].template;
         if (template->release)
-            template->release(template->work);
+            template->release(template->command.work);
         for (uint32_t k = 0; !closing && k < template->command.access_count; k++)
             orr__buffer_let_go(orr__pending_buffer(template, k));
         orr__pending_drop(template);

@@ -97,6 +97,12 @@ struct orr_program {
     struct orr__program_launch launch;
 };
 
+/* --- program_launch.c --- */
+
+/* What a command of a launch was recorded from, or NULL if it is no such command, or computes
+ * nothing. */
+const struct orr_command *orr__program_template(const struct orr_command *command);
+
 /* --- program.c --- */
 
 /* Drops a reference of a command in flight; frees a destroyed program with its last one. */

@@ -90,8 +90,15 @@ static void node_retired(void *work) {
 /* Its context is the fresh pending object; the one that the kernel knows is the template. */
 static enum orr_status run_node(const struct orr_command *command, struct orr_error *error) {
     const struct orr__pending *pending = command->context;
-    const struct orr__program_node *node = pending->work;
+    const struct orr__program_node *node = pending->command.work;
     return node->template->command.run(&node->template->command, error);
+}
+
+const struct orr_command *orr__program_template(const struct orr_command *command) {
+    if (command->run != run_node)
+        return NULL;
+    const struct orr__program_node *node = command->work;
+    return &node->template->command;
 }
 
 /* The launch's own commands: the graph and the join. */
@@ -104,7 +111,7 @@ static enum orr_status submit_own(struct orr_program *program, enum orr_command_
         return orr__runtime_no_memory(runtime);
     pending->command.submit_ns = submit_ns;
     pending->command.flags = flags;
-    pending->work = program;
+    pending->command.work = program;
     pending->release = retired;
     runtime->hosts[runtime->host].first_ns = program->launch.begin_ns;
     program->in_flight++;
@@ -143,7 +150,7 @@ static struct orr__pending *take_node(struct orr_program *program, uint32_t inde
     if (template->communicator)
         pending->communicator =
             find_communicator(program, recorded->collective->communicator)->found;
-    pending->work = node;
+    pending->command.work = node;
     pending->release = node_retired;
     return pending;
 }

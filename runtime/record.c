@@ -39,6 +39,11 @@ const char *orr_role_text(enum orr_role role) {
     return text_at(texts, ORR_ROLE_COUNT, (unsigned)role);
 }
 
+const char *orr_ts_source_text(enum orr_ts_source source) {
+    static const char *const texts[] = {ORR_TS_SOURCE_LIST(TEXT)};
+    return text_at(texts, ORR_TS_SOURCE_COUNT, (unsigned)source);
+}
+
 const char *orr_stream_sync_text(enum orr_stream_sync sync) {
     static const char *const texts[] = {"nb", "bl", "ptds", "legacy"};
     return text_at(texts, ORR_STREAM_LEGACY + 1, (unsigned)sync);

@@ -136,6 +136,21 @@ enum orr_stream_kind {
 /* Default-stream behaviour of a stream (races.md rules 2-4), as in column stream.sync. */
 enum orr_stream_sync { ORR_STREAM_NB, ORR_STREAM_BL, ORR_STREAM_PTDS, ORR_STREAM_LEGACY };
 
+/* X(name, text): where start_ns and finish_ns of a command are from, as in column cmd.ts_source. */
+#define ORR_TS_SOURCE_LIST(X)                                                                      \
+    X(HOST, "host")       /* the host's clock: it ran there, or nothing else was at hand */        \
+    X(CUPTI, "cupti")     /* the device's records of activity */                                   \
+    X(EVENT, "event")     /* events recorded before and behind it */                               \
+    X(DERIVED, "derived") /* follows from other commands' times, as that of a wait */              \
+    X(MODEL, "model")     /* a cost model's */
+
+enum orr_ts_source {
+#define ORR_TS_SOURCE_ENUM(name, text) ORR_TS_##name,
+    ORR_TS_SOURCE_LIST(ORR_TS_SOURCE_ENUM)
+#undef ORR_TS_SOURCE_ENUM
+        ORR_TS_SOURCE_COUNT
+};
+
 /* Texts of the lists above, as they stand in the trace; static storage, never NULL. */
 const char *orr_command_kind_text(enum orr_command_kind kind);
 const char *orr_command_status_text(enum orr_command_status status);
@@ -144,6 +159,7 @@ const char *orr_sync_kind_text(enum orr_sync_kind kind);
 const char *orr_stream_kind_text(enum orr_stream_kind kind);
 const char *orr_stream_sync_text(enum orr_stream_sync sync);
 const char *orr_role_text(enum orr_role role);
+const char *orr_ts_source_text(enum orr_ts_source source);
 
 enum orr_record_kind {
     ORR_RECORD_META = 1,

@@ -230,6 +230,16 @@ static enum orr_status run_work(void *object, struct orr_error *error) {
                              work->memory, error);
 }
 
+static void describe_work(const void *object, struct orr_task *out_task) {
+    const struct work *work = object;
+    *out_task = (struct orr_task){.kind = ORR_TASK_OPERATOR,
+                                  .call = {.op = work->op,
+                                           .attributes = &work->attributes,
+                                           .input_count = work->input_count,
+                                           .inputs = work->inputs,
+                                           .outputs = work->outputs}};
+}
+
 static void release_work(void *object) {
     struct work *work = object;
     orr_memory_free(work->memory, work);
@@ -347,6 +357,7 @@ static enum orr_status launch_on_rank(struct orr_runtime *runtime, const struct 
     if (computes && orr_tensor_buffer(stage->outputs[0], rank)->data) {
         launch.kernel.work = new_work(runtime, stage, rank, local);
         launch.kernel.run = run_work;
+        launch.kernel.describe = describe_work;
         launch.kernel.release = release_work;
         if (!launch.kernel.work) {
             return orr__runtime_no_memory(runtime);

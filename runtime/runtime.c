@@ -110,6 +110,12 @@ static enum orr_status intern_constants(struct orr_runtime *runtime) {
         if (status != ORR_OK)
             return status;
     }
+    for (int source = 0; source < ORR_TS_SOURCE_COUNT; source++) {
+        const char *text = orr_ts_source_text((enum orr_ts_source)source);
+        enum orr_status status = orr__runtime_name(runtime, text, &runtime->ts_sources[source]);
+        if (status != ORR_OK)
+            return status;
+    }
     return ORR_OK;
 }
 
@@ -240,7 +246,10 @@ static enum orr_status open_backend(struct orr_runtime *runtime,
         .timing_only = config->timing_only,
         .runner = config->runner,
         .seed = config->seed,
+        .options = config->options,
+        .ts_sources = runtime->ts_sources,
         .retire = {.retired = orr__runtime_retired, .context = runtime},
+        .describe = orr__runtime_describe,
         .names = runtime->names};
     enum orr_status status = config->open(&backend, &runtime->backend, error);
     if (status != ORR_OK)

@@ -53,6 +53,7 @@ enum orr_pageable { ORR_PAGEABLE_STRICT, ORR_PAGEABLE_STAGED };
 struct orr_runtime_config {
     const struct orr_memory *memory;
     orr_backend_open open;
+    const void *options;                 /* what `open` takes besides; NULL: its defaults */
     const struct orr_device_spec *specs; /* one for each device */
     uint32_t device_count;
     struct orr_sink *sink; /* NULL: no trace. Borrowed: the caller closes it after destroy */

@@ -47,12 +47,12 @@ struct orr__pending {
     struct orr_command command; /* first; in place: the backend may keep its address */
     struct orr__pending *next;  /* in a pool */
     struct orr_runtime *runtime;
-    void (*release)(void *work);
-    void *work;
+    void (*release)(void *work); /* of command.work */
+    orr_kernel_describe describe; /* KERNEL whose run is not NULL; may be NULL */
     union {
         enum orr_status (*kernel_run)(void *work, struct orr_error *error); /* KERNEL */
         uint64_t name_digest;       /* KERNEL whose run is NULL: what it computes begins with it */
-        orr_host_function function; /* HOSTFN; its context is `work` */
+        orr_host_function function; /* HOSTFN; its context is command.work */
     };
     struct orr_communicator *communicator; /* COLLECTIVE; NULL otherwise */
     uint32_t capacity;                     /* ranges that there is room for */
@@ -308,7 +308,8 @@ struct orr_runtime {
     struct orr_buffer *host_buffers;    /* live pinned memory */
     struct orr_buffer *doomed;          /* freed pinned memory that nobody uses any more */
 
-    uint32_t host, site; /* the current caller */
+    uint32_t ts_sources[ORR_TS_SOURCE_COUNT]; /* names of enum orr_ts_source */
+    uint32_t host, site;                      /* the current caller */
     const char *site_text;
     struct {
         const char *text;
@@ -449,6 +450,11 @@ enum orr_status orr__runtime_host_access(struct orr_runtime *runtime,
 uint64_t orr__runtime_host_command(struct orr_runtime *runtime, enum orr_command_kind kind,
                                    uint32_t name, uint32_t device, uint32_t stream,
                                    int64_t begin_ns);
+
+/* Answers a backend's question what a command does: describe.c. */
+void orr__runtime_describe(const struct orr_command *command, struct orr_task *out_task);
+/* Whether a command is a synthetic kernel that computes: stream.c. */
+bool orr__stream_is_synthetic(const struct orr_command *command);
 
 /* The `retired` of struct orr_retire. */
 void orr__runtime_retired(void *context, const struct orr_command *command,

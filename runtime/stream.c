@@ -198,13 +198,13 @@ struct orr_point orr_stream_point(const struct orr_stream *stream) {
 
 static enum orr_status run_kernel(const struct orr_command *command, struct orr_error *error) {
     const struct orr__pending *pending = command->context;
-    return pending->kernel_run(pending->work, error);
+    return pending->kernel_run(pending->command.work, error);
 }
 
 static enum orr_status run_hostfn(const struct orr_command *command, struct orr_error *error) {
     (void)error;
     const struct orr__pending *pending = command->context;
-    pending->function(pending->work);
+    pending->function(pending->command.work);
     return ORR_OK;
 }
 
@@ -236,6 +236,10 @@ static enum orr_status run_synthetic(const struct orr_command *command, struct o
             orr__synthetic_write(&synthetic, orr__pending_pointer(pending, i),
                                  (size_t)command->accesses[i].bytes);
     return ORR_OK;
+}
+
+bool orr__stream_is_synthetic(const struct orr_command *command) {
+    return command->run == run_synthetic;
 }
 
 /* Whether the library can compute on the ranges itself. */
@@ -292,7 +296,8 @@ static void fill_kernel(struct orr__pending *pending, const struct orr_kernel *k
     command->submit_ns = kernel->submit_ns;
     command->service_ns = kernel->service_ns;
     pending->kernel_run = kernel->run;
-    pending->work = kernel->work;
+    pending->describe = kernel->describe;
+    pending->command.work = kernel->work;
     pending->release = kernel->release;
     if (kernel->run) {
         command->run = pending->runtime->timing_only ? NULL : run_kernel;
@@ -369,7 +374,7 @@ enum orr_status orr_stream_hostfn(struct orr_stream *stream, const char *name,
     if (status != ORR_OK)
         return status;
     pending->function = function;
-    pending->work = context;
+    pending->command.work = context;
     pending->command.run = runtime->timing_only ? NULL : run_hostfn;
     return orr__runtime_submit(stream, pending, NULL, 0, NULL);
 }

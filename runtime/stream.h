@@ -26,6 +26,9 @@ struct orr_range {
 /* Computes a kernel: `work` is the kernel's, pointers come from the ranges' buffers. */
 typedef enum orr_status (*orr_kernel_run)(void *work, struct orr_error *error);
 
+/* Says what the kernel does, for machines whose memory host code can't reach. */
+typedef void (*orr_kernel_describe)(const void *work, struct orr_task *out_task);
+
 /* One kernel launch. */
 struct orr_kernel {
     const char *name;     /* copied; not empty */
@@ -39,6 +42,7 @@ struct orr_kernel {
     /* NULL: a synthetic kernel; what it writes then depends on every byte it reads and on its
      * name, so that a wrong order shows in the numbers. */
     orr_kernel_run run;
+    orr_kernel_describe describe; /* NULL: there is host code only */
     void *work;                  /* owned by the command once the call succeeded */
     void (*release)(void *work); /* called when the command has retired; may be NULL;
                                       must not call the runtime */

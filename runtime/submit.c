@@ -163,7 +163,7 @@ struct orr__pending *orr__pending_take(struct orr_runtime *runtime, enum orr_com
         return NULL;
     }
     pending->kernel_run = NULL;
-    pending->work = NULL;
+    pending->describe = NULL;
     pending->release = NULL;
     pending->communicator = NULL;
     pending->first_buffer =
@@ -683,7 +683,7 @@ void orr__runtime_retired(void *context, const struct orr_command *command,
         orr_record_push(runtime->writer, &command->record);
     note_retired(runtime, &command->record, error);
     if (pending->release)
-        pending->release(pending->work);
+        pending->release(pending->command.work);
     release_buffers(pending);
     orr__pending_drop(pending);
 }

@@ -1,0 +1,142 @@
+/* The words that kernels are written in, for the GPU. The fake devices have a header of the same
+ * name, sim/fake_devices/cuda/emulated/device.h; which one a kernel gets, the include path decides.
+ *
+ *     KERNEL(name, type) { ... }   a kernel with one argument, `a` its address, `lane` its thread
+ *     DEVICE                       a function that kernels call; takes `lane` if it asks for it
+ *
+ * Blocks and grids have one dimension; a block has a multiple of 32 threads. Sums and maxima over a block are taken in a fixed order, are
+ * given to all its threads, and use `scratch`: shared memory for 33 values of the type. */
+#ifndef ORR_RUNTIME_CUDA_KERNELS_GPU_DEVICE_H
+#define ORR_RUNTIME_CUDA_KERNELS_GPU_DEVICE_H
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <stdint.h>
+
+#include "runtime/dtype.h"
+
+struct lane {
+    char unused;
+};
+
+#define DEVICE static __device__ __forceinline__
+
+#define KERNEL(name, type)                                                                         \
+    static __device__ __forceinline__ void name##_body(struct lane lane, const type *a);           \
+    extern "C" __global__ void name(const __grid_constant__ type argument) {                       \
+        struct lane lane = {0};                                                                    \
+        name##_body(lane, &argument);                                                              \
+    }                                                                                              \
+    static __device__ __forceinline__ void name##_body(struct lane lane, const type *a)
+
+/* --- where a thread is --- */
+
+DEVICE int thread_index(struct lane lane) {
+    return (void)lane, (int)threadIdx.x;
+}
+DEVICE int thread_count(struct lane lane) {
+    return (void)lane, (int)blockDim.x;
+}
+DEVICE int64_t block_index(struct lane lane) {
+    return (void)lane, (int64_t)blockIdx.x;
+}
+DEVICE int64_t block_count(struct lane lane) {
+    return (void)lane, (int64_t)gridDim.x;
+}
+/* For loops over all elements by all threads of the grid. */
+DEVICE int64_t first_index(struct lane lane) {
+    return (void)lane, (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+DEVICE int64_t index_step(struct lane lane) {
+    return (void)lane, (int64_t)gridDim.x * blockDim.x;
+}
+
+/* --- a block's threads together --- */
+
+DEVICE void block_sync(struct lane lane) {
+    (void)lane;
+    __syncthreads();
+}
+
+/* The launch's shared memory, aligned to 16 bytes. */
+DEVICE void *shared_memory(struct lane lane) {
+    extern __shared__ __align__(16) unsigned char orr_shared[];
+    return (void)lane, (void *)orr_shared;
+}
+
+#define ORR_BLOCK_REDUCTION(name, type, joined)                                                    \
+    DEVICE type name(struct lane lane, type x, type neutral, type *scratch) {                      \
+        int warp = (int)threadIdx.x / 32, warps = ((int)blockDim.x + 31) / 32;                     \
+        (void)lane;                                                                                \
+        for (int step = 16; step > 0; step /= 2) {                                                 \
+            type y = __shfl_down_sync(0xffffffffu, x, (unsigned)step);                             \
+            int past = ((int)threadIdx.x % 32) + step;                                             \
+            bool there = past < 32 && warp * 32 + past < (int)blockDim.x;                          \
+            y = there ? y : neutral;                                                               \
+            x = joined;                                                                            \
+        }                                                                                          \
+        __syncthreads();                                                                           \
+        if (threadIdx.x % 32 == 0)                                                                 \
+            scratch[warp] = x;                                                                     \
+        __syncthreads();                                                                           \
+        if (threadIdx.x == 0) {                                                                    \
+            x = scratch[0];                                                                        \
+            for (int i = 1; i < warps; i++) {                                                      \
+                type y = scratch[i];                                                               \
+                x = joined;                                                                        \
+            }                                                                                      \
+            scratch[32] = x;                                                                       \
+        }                                                                                          \
+        __syncthreads();                                                                           \
+        return scratch[32];                                                                        \
+    }
+ORR_BLOCK_REDUCTION(block_sum_f32, float, x + y)
+ORR_BLOCK_REDUCTION(block_sum_f64, double, x + y)
+ORR_BLOCK_REDUCTION(block_sum_i64, long long, x + y)
+ORR_BLOCK_REDUCTION(block_max_f32, float, (y > x || y != y) ? y : x)
+ORR_BLOCK_REDUCTION(block_max_f64, double, (y > x || y != y) ? y : x)
+#undef ORR_BLOCK_REDUCTION
+
+/* --- time --- */
+
+DEVICE uint64_t device_clock_ns(struct lane lane) {
+    uint64_t ns;
+    (void)lane;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+}
+DEVICE void device_pause(struct lane lane) {
+    (void)lane;
+    __nanosleep(100);
+}
+
+/* --- faults --- */
+
+/* Keeps the first of faults that threads find (an index out of range): the backend fails the
+ * command. `code` is of enum orr__cuda_fault_code, not 0. */
+struct orr__cuda_fault;
+DEVICE void fault_raise(struct lane lane, struct orr__cuda_fault *fault, int code, int64_t value);
+
+/* --- elements --- */
+
+/* Element `i` of an array of floats of any kind, as f32 or f64; and back, rounded once, ties to
+ * even. `dtype` is a constant wherever speed counts. */
+DEVICE float load_f32(const void *from, int dtype, int64_t i) {
+    switch (dtype) {
+    case ORR_DTYPE_F32: return ((const float *)from)[i];
+    case ORR_DTYPE_F16: return __half2float(((const __half *)from)[i]);
+    case ORR_DTYPE_BF16: return __bfloat162float(((const __nv_bfloat16 *)from)[i]);
+    default: return (float)((const double *)from)[i];
+    }
+}
+DEVICE void store_f32(void *to, int dtype, int64_t i, float x) {
+    switch (dtype) {
+    case ORR_DTYPE_F32: ((float *)to)[i] = x; break;
+    case ORR_DTYPE_F16: ((__half *)to)[i] = __float2half_rn(x); break;
+    case ORR_DTYPE_BF16: ((__nv_bfloat16 *)to)[i] = __float2bfloat16_rn(x); break;
+    default: ((double *)to)[i] = (double)x; break;
+    }
+}
+
+#endif
