@@ -184,7 +184,10 @@ struct orr__cuda_api {
                             struct orr_error *error);
     /* The host's clock, ns: CLOCK_MONOTONIC, or that of a simulated host. */
     int64_t (*now)(const struct orr__cuda_api *api);
-    void *context; /* of load and now */
+    /* The host does nothing for about so long; between two looks at events, of which it waits for
+     * any. NULL: it looks again at once. */
+    void (*rest)(const struct orr__cuda_api *api, int64_t ns);
+    void *context; /* of load, now and rest */
 };
 
 /* The library's table is filled when this returns ORR_OK. */
