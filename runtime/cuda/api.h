@@ -140,6 +140,7 @@
     X(cuptiActivityGetNumDroppedRecords)                                                           \
     X(cuptiActivityEnableLatencyTimestamps)                                                        \
     X(cuptiActivityEnableRuntimeApi)                                                               \
+    X(cuptiActivityEnableDriverApi)                                                                \
     X(cuptiActivityPushExternalCorrelationId)                                                      \
     X(cuptiActivityPopExternalCorrelationId)                                                       \
     X(cuptiFinalize)
