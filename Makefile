@@ -119,7 +119,8 @@ LIB_DIRS := $(sort $(LIB_DIRS) $(patsubst %/,%,$(wildcard runtime/*/ sim/*/ haza
 LIB_DIRS := $(filter-out runtime/cuda,$(LIB_DIRS))
 LIB_SOURCES := $(sort $(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
 CLI_SOURCES := $(sort $(wildcard cli/*.c))
-TEST_SOURCES := $(sort $(filter-out $(if $(CUDA_FOUND),,tests/test_cuda%),$(wildcard tests/test_*.c)))
+TEST_SOURCES := $(sort $(filter-out $(if $(CUDA_FOUND),,tests/test_cuda%),\
+	$(wildcard tests/test_*.c)))
 FUZZ_SOURCES := $(sort $(wildcard tests/fuzz_*.c))
 # What tests share: any other .c file in tests/ (support.c, conformance.c); fuzzer.c is the
 # fuzzers' main.
@@ -174,7 +175,8 @@ FAKE_ARCHIVE := $(if $(CUDA_FOUND),$(BUILD)/libfake_cuda.a)
 # The fakes under the real libraries' names, for LD_LIBRARY_PATH.
 FAKE_LIBRARY := $(if $(CUDA_FOUND),$(BUILD)/fake/libcudart.so.13)
 
-ALL_OBJECTS := $(sort $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(call objects,$(LIB_SOURCES) $(CLI_SOURCES) $(TEST_SOURCES) $(FUZZ_SOURCES) \
+ALL_OBJECTS := $(sort $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(call objects,$(LIB_SOURCES) \
+	$(CLI_SOURCES) $(TEST_SOURCES) $(FUZZ_SOURCES) \
 	$(TEST_SHARED_SOURCES) $(wildcard tests/fuzzer.c) $(BENCH_SOURCES) $(BENCH_SHARED_SOURCES)))
 
 COMMAND := $(if $(CLI_SOURCES),$(BUILD)/orrery)
@@ -271,7 +273,8 @@ $(BUILD)/libtests.a: $(TEST_SHARED_OBJECTS) $(BUILD)/objects
 
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtests.a $(STATIC)
 	@mkdir -p $(@D)
-	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(filter-out $(STATIC),$^) $(STATIC) $(TEST_LIBS) $(LIBS) -o $@)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(filter-out $(STATIC),$^) $(STATIC) \
+		$(TEST_LIBS) $(LIBS) -o $@)
 
 $(filter $(BUILD)/tests/test_cuda%,$(TESTS)): $(CUDA_ARCHIVE) $(FAKE_ARCHIVE)
 
@@ -440,7 +443,8 @@ $(HEADER_STAMPS): $(BUILD)/headers/%.ok: % $(BUILD)/flags | $(GEN)
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call run,HDR,$<,printf '#include "%s"\n#include "%s"\n' $< $< | $(CC) $(ALL_CPPFLAGS) \
-		$(TEST_CFLAGS) $(CUDA_CPPFLAGS) $(ALL_CFLAGS) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c - \
+		$(TEST_CFLAGS) $(CUDA_CPPFLAGS) $(ALL_CFLAGS) -Werror -fsyntax-only \
+		-MMD -MP -MF $(@:.ok=.d) -MT $@ -x c - \
 		&& touch $@)
 -include $(HEADER_STAMPS:.ok=.d)
 

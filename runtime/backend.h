@@ -109,8 +109,8 @@ struct orr_command;
 
 /* Computes a command's effect on memory; called by the backend when its simulated run finishes, or
  * on the worker thread; not called for a command that ends POISONED or SKIPPED. Must not call the
- * runtime. Returns ORR_OK or the reason of a device failure. A backend with separate memory calls it
- * only if the command's task is ORR_TASK_HOST, or if nobody describes tasks. */
+ * runtime. Returns ORR_OK or the reason of a device failure. A backend with separate memory calls
+ * it only if the command's task is ORR_TASK_HOST, or if nobody describes tasks. */
 typedef enum orr_status (*orr_command_run)(const struct orr_command *command,
                                            struct orr_error *error);
 

@@ -145,11 +145,11 @@ static enum orr_status run_move(void *work, struct orr_error *error) {
 static void describe_cut(const void *cuts, uint32_t index, struct orr_task_cut *out_cut) {
     const struct orr__move *move = cuts;
     const struct entry *entry = &move->entries[index];
-    *out_cut = (struct orr_task_cut){
-        .rank = entry->cut.rank,
-        .width = entry->cut.width,
-        .to = entry->to_data + entry->cut.to,
-        .from = entry->zeros ? NULL : entry->from_data + entry->cut.from};
+    *out_cut =
+        (struct orr_task_cut){.rank = entry->cut.rank,
+                              .width = entry->cut.width,
+                              .to = entry->to_data + entry->cut.to,
+                              .from = entry->zeros ? NULL : entry->from_data + entry->cut.from};
     memcpy(out_cut->counts, entry->cut.counts, sizeof out_cut->counts);
     memcpy(out_cut->to_strides, entry->cut.to_strides, sizeof out_cut->to_strides);
     memcpy(out_cut->from_strides, entry->cut.from_strides, sizeof out_cut->from_strides);

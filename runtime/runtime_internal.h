@@ -47,7 +47,7 @@ struct orr__pending {
     struct orr_command command; /* first; in place: the backend may keep its address */
     struct orr__pending *next;  /* in a pool */
     struct orr_runtime *runtime;
-    void (*release)(void *work); /* of command.work */
+    void (*release)(void *work);  /* of command.work */
     orr_kernel_describe describe; /* KERNEL whose run is not NULL; may be NULL */
     union {
         enum orr_status (*kernel_run)(void *work, struct orr_error *error); /* KERNEL */

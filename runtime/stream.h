@@ -43,8 +43,8 @@ struct orr_kernel {
      * name, so that a wrong order shows in the numbers. */
     orr_kernel_run run;
     orr_kernel_describe describe; /* NULL: there is host code only */
-    void *work;                  /* owned by the command once the call succeeded */
-    void (*release)(void *work); /* called when the command has retired; may be NULL;
+    void *work;                   /* owned by the command once the call succeeded */
+    void (*release)(void *work);  /* called when the command has retired; may be NULL;
                                       must not call the runtime */
 };
 

@@ -1,7 +1,7 @@
 /* What a command does, as data: for backends whose memory host code can't reach.
  *
- * Simulated devices and CPU threads compute a command by calling its `run`. A machine with memory of
- * its own asks the host layer for the command's task instead, and launches kernels of its own:
+ * Simulated devices and CPU threads compute a command by calling its `run`. A machine with memory
+ * of its own asks the host layer for the command's task instead, and launches kernels of its own:
  *
  *     struct orr_task task;
  *     config->describe(command, &task);

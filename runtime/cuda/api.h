@@ -195,9 +195,9 @@ struct orr__cuda_api {
 enum orr_status orr__cuda_need(struct orr__cuda_api *api, enum orr__cuda_library library,
                                struct orr_error *error) ORR_MUST_CHECK;
 
-/* ORR_OK for cudaSuccess. Else sets the error: "cudaMalloc: error 2 (cudaErrorMemoryAllocation): out
- * of memory; <what to do>", ORR_NO_MEMORY for that one, ORR_UNAVAILABLE for what reference tables
- * of probe.h know as "no GPU", else ORR_DEVICE_FAILED. The others are alike. */
+/* ORR_OK for cudaSuccess. Else sets the error: "cudaMalloc: error 2 (cudaErrorMemoryAllocation):
+ * out of memory; <what to do>", ORR_NO_MEMORY for that one, ORR_UNAVAILABLE for what says that
+ * there is no GPU, else ORR_DEVICE_FAILED. The others are alike. */
 enum orr_status orr__cuda_check(const struct orr__cuda_api *api, cudaError_t code, const char *call,
                                 struct orr_error *error) ORR_MUST_CHECK;
 enum orr_status orr__cublas_check(const struct orr__cuda_api *api, cublasStatus_t code,

@@ -51,15 +51,16 @@ struct orr_cuda_gpu {
     char name[ORR_CUDA_TEXT_MAX]; /* "NVIDIA H200" */
     int capability;               /* 90: compute capability 9.0 */
     uint32_t sm_count;
-    uint64_t memory_bytes, memory_free_bytes, bandwidth, l2_bytes; /* bandwidth: byte/s, 0 unknown */
+    uint64_t memory_bytes, memory_free_bytes, bandwidth,
+        l2_bytes; /* bandwidth: byte/s, 0 unknown */
     uint32_t clock_khz, copy_engines;
 };
 
 /* A library of the toolkit and what was found of it. */
 struct orr_cuda_library {
-    char name[32];                /* "CUDA runtime", "cuBLAS", ... */
-    char path[ORR_CUDA_TEXT_MAX]; /* "" if it is not there */
-    char version[32];             /* "13.0" */
+    char name[32];                    /* "CUDA runtime", "cuBLAS", ... */
+    char path[ORR_CUDA_TEXT_MAX];     /* "" if it is not there */
+    char version[32];                 /* "13.0" */
     char missing[ORR_ERROR_TEXT_MAX]; /* why it is not there */
 };
 

@@ -14,8 +14,8 @@
  * links gives, because on one GPU they would measure its memory.
  *
  * The first time that a kernel is met (by name, dtype, FLOPs and bytes) is a cold one: code is
- * loaded, libraries choose. If it can be repeated, because no byte that it reads is written, it runs
- * three times. The shortest time met so far counts.
+ * loaded, libraries choose. If it can be repeated, because no byte that it reads is written, it
+ * runs three times. The shortest time met so far counts.
  *
  * Since everything runs in the order in which it is enqueued, a missing wait shows in no number
  * here: `--check` finds it, and so does a run on simulated devices. Measured times differ from run

@@ -6,8 +6,8 @@
  * engine:
  *
  *     ORR_FAKE_SIMULATED   virtual time on the simulator: exact, the same in every run
- *     ORR_FAKE_THREADS     a thread for each stream, in real time: what is not ordered by streams and
- *                          events is a data race, which ThreadSanitizer reports
+ *     ORR_FAKE_THREADS     a thread for each stream, in real time: what is not ordered by streams
+ *                          and events is a data race, which ThreadSanitizer reports
  *
  *     struct orr_fake_cuda_options options = {.engine = ORR_FAKE_SIMULATED, .gpu_count = 2};
  *     orr_fake_cuda_open(&options, &memory, &fake, &error);
@@ -32,14 +32,14 @@ enum orr_fake_engine { ORR_FAKE_SIMULATED, ORR_FAKE_THREADS };
 /* Zeros are the defaults. */
 struct orr_fake_cuda_options {
     enum orr_fake_engine engine;
-    uint32_t gpu_count;       /* 0: 1 */
-    uint64_t memory_bytes;    /* of each GPU; 0: 16 GiB */
-    int driver_version;       /* 0: that of the toolkit's headers; -1: no driver; -2: a stub */
-    uint64_t seed;            /* of delays and of the order in which graphs run their nodes */
-    int64_t jitter_ns;        /* each work waits up to so long before it starts */
-    bool block_threads;       /* kernels run with all threads of a block; else with one */
+    uint32_t gpu_count;    /* 0: 1 */
+    uint64_t memory_bytes; /* of each GPU; 0: 16 GiB */
+    int driver_version;    /* 0: that of the toolkit's headers; -1: no driver; -2: a stub */
+    uint64_t seed;         /* of delays and of the order in which graphs run their nodes */
+    int64_t jitter_ns;     /* each work waits up to so long before it starts */
+    bool block_threads;    /* kernels run with all threads of a block; else with one */
     bool no_blas, no_nccl, no_cupti; /* these libraries are "not installed" */
-    uint64_t cupti_drops;     /* so many of its records are lost */
+    uint64_t cupti_drops;            /* so many of its records are lost */
     /* Calls that fail: "function:nth:code[,...]", "cudaMalloc:3:2"; with "!" behind it the error
      * is sticky: every later call returns it. The code is the library's own. */
     const char *faults;
@@ -49,8 +49,7 @@ struct orr_fake_cuda;
 
 /* ORR_INVALID for a fault plan that is none, or if a fake is open already; ORR_NO_MEMORY. */
 enum orr_status orr_fake_cuda_open(const struct orr_fake_cuda_options *options,
-                                   const struct orr_memory *memory,
-                                   struct orr_fake_cuda **out_fake,
+                                   const struct orr_memory *memory, struct orr_fake_cuda **out_fake,
                                    struct orr_error *error) ORR_MUST_CHECK;
 /* Nulls; accepts NULL. What the caller has left undone (memory, streams, events, graphs) is freed. */
 void orr_fake_cuda_close(struct orr_fake_cuda **fake);
