@@ -249,6 +249,9 @@ $(call objects,$(TEST_SOURCES) $(TEST_SHARED_SOURCES)): OBJECT_FLAGS = $(TEST_CF
 $(call objects,$(filter tests/%cuda%,$(TEST_SOURCES) $(TEST_SHARED_SOURCES))): \
 	OBJECT_FLAGS = $(TEST_CFLAGS) $(CUDA_CPPFLAGS)
 $(CUDA_OBJECTS) $(FAKE_OBJECTS): OBJECT_FLAGS = $(CUDA_CPPFLAGS)
+$(BUILD)/obj/runtime/cuda/images.o: OBJECT_FLAGS = $(CUDA_CPPFLAGS) \
+	-DORR__CUDA_ARCHITECTURES='"$(strip $(ARCHES))"'
+$(BUILD)/obj/runtime/cuda/images.o: $(BUILD_ROOT)/cuda/flags
 
 $(STATIC): $(LIB_OBJECTS) $(BUILD)/objects
 	@rm -f $@

@@ -185,10 +185,12 @@ struct orr__cuda_api {
                             struct orr_error *error);
     /* The host's clock, ns: CLOCK_MONOTONIC, or that of a simulated host. */
     int64_t (*now)(const struct orr__cuda_api *api);
+    /* NULL, or frees the table: the last that a backend's close calls. */
+    void (*release)(struct orr__cuda_api *api);
     /* The host does nothing for about so long; between two looks at events, of which it waits for
      * any. NULL: it looks again at once. */
     void (*rest)(const struct orr__cuda_api *api, int64_t ns);
-    void *context; /* of load, now and rest */
+    void *context; /* of these functions */
 };
 
 /* The library's table is filled when this returns ORR_OK. */
@@ -196,8 +198,9 @@ enum orr_status orr__cuda_need(struct orr__cuda_api *api, enum orr__cuda_library
                                struct orr_error *error) ORR_MUST_CHECK;
 
 /* ORR_OK for cudaSuccess. Else sets the error: "cudaMalloc: error 2 (cudaErrorMemoryAllocation):
- * out of memory; <what to do>", ORR_NO_MEMORY for that one, ORR_UNAVAILABLE for what says that
- * there is no GPU, else ORR_DEVICE_FAILED. The others are alike. */
+ * out of memory; <what to do>", ORR_NO_MEMORY for that one, ORR_UNAVAILABLE for codes that say that
+ * there is no GPU, driver or code to run with, else ORR_DEVICE_FAILED. The others are alike; their
+ * libraries are loaded. */
 enum orr_status orr__cuda_check(const struct orr__cuda_api *api, cudaError_t code, const char *call,
                                 struct orr_error *error) ORR_MUST_CHECK;
 enum orr_status orr__cublas_check(const struct orr__cuda_api *api, cublasStatus_t code,

@@ -195,6 +195,16 @@ static int64_t now(const struct orr__cuda_api *api) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+static void rest(const struct orr__cuda_api *api, int64_t ns) {
+    struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    (void)api;
+    (void)nanosleep(&time, NULL);
+}
+
+static void release(struct orr__cuda_api *api) {
+    orr__cuda_library_close(&api);
+}
+
 enum orr_status orr__cuda_library_open(const char *cudart, const struct orr_memory *memory,
                                        struct orr__cuda_api **out_api, struct orr_error *error) {
     *out_api = NULL;
@@ -205,6 +215,8 @@ enum orr_status orr__cuda_library_open(const char *cudart, const struct orr_memo
     real->memory = memory;
     api->load = load;
     api->now = now;
+    api->rest = rest;
+    api->release = release;
     enum orr_status status = ORR_OK;
     if (cudart && !(real->cudart = orr_memory_text(memory, cudart, strlen(cudart))))
         status = orr_error_set(error, ORR_NO_MEMORY, "cuda: no memory for a path");

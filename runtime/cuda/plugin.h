@@ -51,8 +51,7 @@ struct orr_cuda_gpu {
     char name[ORR_CUDA_TEXT_MAX]; /* "NVIDIA H200" */
     int capability;               /* 90: compute capability 9.0 */
     uint32_t sm_count;
-    uint64_t memory_bytes, memory_free_bytes, bandwidth,
-        l2_bytes; /* bandwidth: byte/s, 0 unknown */
+    uint64_t memory_bytes, bandwidth, l2_bytes; /* bandwidth: byte/s, 0 unknown */
     uint32_t clock_khz, copy_engines;
 };
 

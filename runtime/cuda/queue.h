@@ -14,6 +14,7 @@
 #define ORR_RUNTIME_CUDA_QUEUE_H
 
 #include "runtime/cuda/api.h"
+#include "runtime/cuda/images.h"
 #include "runtime/cuda/kernels/fault.h"
 #include "runtime/cuda/kernels/kernels.h"
 #include "runtime/memory.h"
@@ -24,11 +25,6 @@ enum {
     ORR__CUDA_SHARED_SCRATCH = 33 * 8,       /* bytes that the block reductions need */
     ORR__CUDA_BLAS_WORKSPACE = 32 << 20      /* bytes; NVIDIA's advice for Hopper (cuBLAS guide,
                                                 cublasSetWorkspace) */
-};
-
-/* Functions of the images, loaded for one GPU. */
-struct orr__cuda_code {
-    const void *functions[ORR__K_COUNT]; /* what cudaLaunchKernel takes */
 };
 
 struct orr__cuda_queue {
