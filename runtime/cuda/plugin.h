@@ -85,4 +85,7 @@ struct orr_cuda_plugin {
                              struct orr_cuda_machine *out_machine, struct orr_error *error);
 };
 
+/* The plugin's only door; static storage. Found with dlsym: nobody links it. */
+const struct orr_cuda_plugin *orr_backend_get(void);
+
 #endif
