@@ -292,8 +292,8 @@ static enum orr_status check_transfers(const struct orr_collective *c, struct or
     return ORR_OK;
 }
 
-static enum orr_status check_pointers(const struct orr_collective *const *members, uint32_t count,
-                                      struct orr_error *error) {
+enum orr_status orr_collective_check_operands(const struct orr_collective *const *members,
+                                              uint32_t count, struct orr_error *error) {
     if (members[0]->kind == ORR_COLLECTIVE_SEND_RECEIVE)
         return check_transfers(members[0], error);
     for (uint32_t i = 0; i < count; i++) {
@@ -495,77 +495,121 @@ static void reduce_scatter(const struct orr_collective *const *members, uint32_t
 
 /* ---- moves -------------------------------------------------------------------------------- */
 
-static void copy(const struct orr_collective *c, void *to, uint64_t to_first, const void *from,
+uint64_t orr_collective_piece(const struct orr_collective *c, uint32_t rank, uint64_t *out_count) {
+    *out_count = piece(c, rank);
+    return pieces(c, 0, rank, 1);
+}
+
+/* Who is told of moves. */
+struct visitor {
+    void (*visit)(void *context, const struct orr_collective_move *move);
+    void *context;
+};
+
+static void move(const struct visitor *visitor, const struct orr_collective *source,
+                 uint32_t target, void *to, uint64_t to_first, const void *from,
                  uint64_t from_first, uint64_t count) {
-    size_t size = orr_dtype_size(c->dtype);
+    size_t size = orr_dtype_size(source->dtype);
     if (count == 0)
         return;
-    char *target = (char *)to + (size_t)to_first * size;
-    const char *source = (const char *)from + (size_t)from_first * size;
-    memmove(target, source, (size_t)count * size); /* a rank may send to itself */
+    struct orr_collective_move m = {.source = source->rank,
+                                    .target = target,
+                                    .from = (const char *)from + (size_t)from_first * size,
+                                    .to = (char *)to + (size_t)to_first * size,
+                                    .bytes = (uint64_t)count * size};
+    if (m.from != m.to)
+        visitor->visit(visitor->context, &m);
 }
 
 /* Of a gather only the root has room for the pieces. */
-static void gather(const struct orr_collective *const *members, uint32_t count) {
+static void gather(const struct orr_collective *const *members, uint32_t count,
+                   const struct visitor *visitor) {
     bool all = members[0]->kind == ORR_COLLECTIVE_ALL_GATHER;
     uint64_t first = 0;
     for (uint32_t rank = 0; rank < count; rank++) {
         const struct orr_collective *from = member_of(members, count, rank);
         for (uint32_t i = 0; i < count; i++)
             if (all || members[i]->rank == members[i]->root)
-                copy(from, members[i]->out, first, from->in, 0, piece(from, rank));
+                move(visitor, from, members[i]->rank, members[i]->out, first, from->in, 0,
+                     piece(from, rank));
         first += piece(from, rank);
     }
 }
 
-static void broadcast(const struct orr_collective *const *members, uint32_t count) {
+static void broadcast(const struct orr_collective *const *members, uint32_t count,
+                      const struct visitor *visitor) {
     const struct orr_collective *root = member_of(members, count, members[0]->root);
     for (uint32_t i = 0; i < count; i++)
         if (members[i]->out)
-            copy(root, members[i]->out, 0, root->in, 0, root->count);
+            move(visitor, root, members[i]->rank, members[i]->out, 0, root->in, 0, root->count);
 }
 
-static void scatter(const struct orr_collective *const *members, uint32_t count) {
+static void scatter(const struct orr_collective *const *members, uint32_t count,
+                    const struct visitor *visitor) {
     const struct orr_collective *root = member_of(members, count, members[0]->root);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = members[i]->rank;
-        copy(root, members[i]->out, 0, root->in, pieces(root, 0, rank, 1), piece(root, rank));
+        move(visitor, root, rank, members[i]->out, 0, root->in, pieces(root, 0, rank, 1),
+             piece(root, rank));
     }
 }
 
-static void all_to_all(const struct orr_collective *const *members, uint32_t count) {
+static void all_to_all(const struct orr_collective *const *members, uint32_t count,
+                       const struct visitor *visitor) {
     for (uint32_t s = 0; s < count; s++) {
         const struct orr_collective *from = member_of(members, count, s);
         for (uint32_t t = 0; t < count; t++)
-            copy(from, member_of(members, count, t)->out, before_out(from, s, t), from->in,
-                 before_in(from, s, t), piece(from, (uint64_t)s * count + t));
+            move(visitor, from, t, member_of(members, count, t)->out, before_out(from, s, t),
+                 from->in, before_in(from, s, t), piece(from, (uint64_t)s * count + t));
     }
 }
 
-static void send_receive(const struct orr_collective *c) {
-    for (uint32_t i = 0; i < c->transfer_count; i++)
-        copy(c, c->transfers[i].to, 0, c->transfers[i].from, 0, c->transfers[i].count);
+static void send_receive(const struct orr_collective *c, const struct visitor *visitor) {
+    struct orr_collective source = *c;
+    for (uint32_t i = 0; i < c->transfer_count; i++) {
+        const struct orr_transfer *t = &c->transfers[i];
+        source.rank = t->source;
+        move(visitor, &source, t->target, t->to, 0, t->from, 0, t->count);
+    }
+}
+
+void orr_collective_moves(const struct orr_collective *const *members, uint32_t count,
+                          void (*visit)(void *context, const struct orr_collective_move *move),
+                          void *context) {
+    struct visitor visitor = {visit, context};
+    switch (members[0]->kind) {
+    case ORR_COLLECTIVE_ALL_GATHER:
+    case ORR_COLLECTIVE_GATHER: gather(members, count, &visitor); break;
+    case ORR_COLLECTIVE_BROADCAST: broadcast(members, count, &visitor); break;
+    case ORR_COLLECTIVE_SCATTER: scatter(members, count, &visitor); break;
+    case ORR_COLLECTIVE_ALL_TO_ALL: all_to_all(members, count, &visitor); break;
+    case ORR_COLLECTIVE_SEND_RECEIVE: send_receive(members[0], &visitor); break;
+    case ORR_COLLECTIVE_ALL_REDUCE:
+    case ORR_COLLECTIVE_REDUCE:
+    case ORR_COLLECTIVE_REDUCE_SCATTER:
+    case ORR_COLLECTIVE_BARRIER:
+    case ORR_COLLECTIVE_KIND_COUNT: break;
+    }
+}
+
+/* A rank may send to itself. */
+static void copy(void *context, const struct orr_collective_move *move) {
+    (void)context;
+    memmove(move->to, move->from, (size_t)move->bytes);
 }
 
 enum orr_status orr_collective_run(const struct orr_collective *const *members, uint32_t count,
                                    struct orr_error *error) {
     enum orr_status status = orr_collective_check(members, count, error);
     if (status == ORR_OK)
-        status = check_pointers(members, count, error);
+        status = orr_collective_check_operands(members, count, error);
     if (status != ORR_OK)
         return status;
     switch (members[0]->kind) {
     case ORR_COLLECTIVE_ALL_REDUCE:
     case ORR_COLLECTIVE_REDUCE: all_reduce(members, count); break;
-    case ORR_COLLECTIVE_ALL_GATHER:
-    case ORR_COLLECTIVE_GATHER: gather(members, count); break;
     case ORR_COLLECTIVE_REDUCE_SCATTER: reduce_scatter(members, count); break;
-    case ORR_COLLECTIVE_BROADCAST: broadcast(members, count); break;
-    case ORR_COLLECTIVE_SCATTER: scatter(members, count); break;
-    case ORR_COLLECTIVE_ALL_TO_ALL: all_to_all(members, count); break;
-    case ORR_COLLECTIVE_SEND_RECEIVE: send_receive(members[0]); break;
-    case ORR_COLLECTIVE_BARRIER:
-    case ORR_COLLECTIVE_KIND_COUNT: break;
+    default: orr_collective_moves(members, count, copy, NULL); break;
     }
     return ORR_OK;
 }

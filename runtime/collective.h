@@ -47,6 +47,32 @@ enum orr_status orr_collective_check(const struct orr_collective *const *members
 enum orr_status orr_collective_run(const struct orr_collective *const *members, uint32_t count,
                                    struct orr_error *error) ORR_MUST_CHECK;
 
+/* The pointers of members that orr_collective_check accepts. ORR_INVALID names a rank without one
+ * that its kind needs, as orr_collective_run has it. */
+enum orr_status orr_collective_check_operands(const struct orr_collective *const *members,
+                                              uint32_t count,
+                                              struct orr_error *error) ORR_MUST_CHECK;
+
+/* Piece `rank` of a kind with a piece for each rank: its first element among all pieces, and how
+ * many it has. */
+uint64_t orr_collective_piece(const struct orr_collective *collective, uint32_t rank,
+                              uint64_t *out_count);
+
+/* Bytes that a collective moves from one rank's input to a rank's output, maybe the same rank's. */
+struct orr_collective_move {
+    uint32_t source, target; /* ranks */
+    const void *from;
+    void *to;
+    uint64_t bytes;
+};
+
+/* Visits the moves of a checked collective that doesn't reduce; what is in place already is none.
+ * For whoever moves bytes in another way than orr_collective_run, which copies them in this order;
+ * none reads what another one writes. */
+void orr_collective_moves(const struct orr_collective *const *members, uint32_t count,
+                          void (*visit)(void *context, const struct orr_collective_move *move),
+                          void *context);
+
 /* What a collective puts on the wire: hops, one after the other, and bytes on the busiest link. */
 struct orr_traffic {
     uint64_t hops, bytes; /* bytes at most INT64_MAX */
