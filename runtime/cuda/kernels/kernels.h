@@ -23,12 +23,17 @@
 #define ORR_RUNTIME_CUDA_KERNELS_H
 
 #include "runtime/cuda/kernels/basic.h"
+#include "runtime/cuda/kernels/collective.h"
 
 /* X(family): every kernels/<family>.cu. */
-#define ORR__CUDA_FAMILY_LIST(X) X(basic)
+#define ORR__CUDA_FAMILY_LIST(X)                                                                   \
+    X(basic)                                                                                       \
+    X(collective)
 
 /* X(family, kernel, struct): every kernel. */
-#define ORR__CUDA_KERNEL_LIST(X) ORR__CUDA_KERNELS_BASIC(X)
+#define ORR__CUDA_KERNEL_LIST(X)                                                                   \
+    ORR__CUDA_KERNELS_BASIC(X)                                                                     \
+    ORR__CUDA_KERNELS_COLLECTIVE(X)
 
 enum orr__cuda_family {
 #define ORR__CUDA_FAMILY_ENUM(family) ORR__FAMILY_##family,

@@ -30,6 +30,9 @@ struct lane {
     }                                                                                              \
     static __device__ __forceinline__ void name##_body(struct lane lane, const type *a)
 
+/* Before a loop that isn't worth the code of being unrolled. */
+#define ROLLED _Pragma("unroll 1")
+
 /* --- where a thread is --- */
 
 DEVICE int thread_index(struct lane lane) {

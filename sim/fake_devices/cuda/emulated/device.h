@@ -18,6 +18,8 @@
 
 #define DEVICE static inline __attribute__((unused))
 
+#define ROLLED
+
 #define KERNEL(name, type)                                                                         \
     static void name##_body(struct lane lane, const type *a);                                      \
     void orr__emulated_##name(struct lane lane, const void *argument);                             \
