@@ -151,4 +151,26 @@ const struct orr_perturb_rule *orr_perturb_find(const struct orr_perturb *pertur
 void orr_perturb_note(struct orr_perturb *perturb, const struct orr_perturb_rule *rule,
                       const char *what);
 
+/* --- for backends that can delay a command and fail an nth one, and no more --- */
+
+struct orr_record_command;
+
+struct orr__perturbed {
+    int64_t delay_ns;                     /* before it does anything */
+    const struct orr_perturb_rule *fault; /* then it fails; NULL: it doesn't */
+};
+
+/* What is to happen to a command that is being submitted: once for each, because rules count.
+ * `perturb` may be NULL. */
+struct orr__perturbed orr__perturb_command(struct orr_perturb *perturb,
+                                           const struct orr_record_command *record);
+
+/* Sets the error of a command that `fault` fails; returns ORR_DEVICE_FAILED. */
+enum orr_status orr__perturb_fail(const struct orr_perturb_rule *fault, uint32_t device,
+                                  struct orr_error *error);
+
+/* ORR_UNSUPPORTED names a rule that such a backend can't keep; `machine`: "CPU devices". */
+enum orr_status orr__perturb_check_commands(const struct orr_perturb *perturb, const char *machine,
+                                            struct orr_error *error) ORR_MUST_CHECK;
+
 #endif

@@ -201,10 +201,8 @@ static void backend_free(struct cpu_backend *backend) {
     const struct orr_memory *memory = backend->memory;
     for (size_t i = 0; i < backend->memory_count; i++)
         orr__cpu_free(memory, backend->memories[i].pointer);
-    for (size_t i = 0; i < backend->host_count; i++)
-        orr_memory_free(memory, backend->hosts[i].points);
+    orr__hosts_clear(&backend->hosts);
     orr_memory_free(memory, backend->memories);
-    orr_memory_free(memory, backend->hosts);
     orr_memory_free(memory, backend->streams);
     orr_memory_free(memory, backend->busy);
     orr_memory_free(memory, backend->dispatchers);
@@ -276,6 +274,7 @@ static enum orr_status backend_fill(struct cpu_backend *backend,
     backend->timing_only = config->timing_only;
     backend->spin_max = processor_count() - 1;
     backend->base_ns = monotonic_ns();
+    orr__cpu_hosts_init(backend);
     uint32_t host;
     if (orr__cpu_host_create(&backend->base, &host) != ORR_OK)
         return ORR_NO_MEMORY;

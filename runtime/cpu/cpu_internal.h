@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "runtime/cpu/cpu.h"
+#include "runtime/hosts.h"
 
 enum {
     CPU_LINE = 64,            /* bytes of a cache line */
@@ -40,7 +41,6 @@ enum {
     CPU_FINISHES_MIN = 1024,   /* finish times that a stream remembers; a power of two */
     CPU_FEW_WAITS = 2,         /* waits that a slot holds without memory of its own */
     CPU_STREAMS_MAX = 1 << 20,
-    CPU_HOSTS_MAX = 1 << 20,
     CPU_WAITS_MAX = 1 << 20
 };
 
@@ -87,9 +87,8 @@ struct cpu_slot {
 
     /* Host until submitted. The record's host and enqueue_ns: dispatcher, if there is one. */
     alignas(CPU_LINE) struct orr_command command;
-    orr_command_run own_run;              /* perturbed: what is run around it, */
-    int64_t delay_ns;                     /* after so long, */
-    const struct orr_perturb_rule *fault; /* or the reason why it fails */
+    orr_command_run own_run;         /* perturbed: what is run around it */
+    struct orr__perturbed perturbed; /* and how */
     struct cpu_wait few_waits[CPU_FEW_WAITS];
     struct cpu_wait *many_waits; /* kept until close */
     size_t many_capacity;
@@ -169,18 +168,6 @@ struct cpu_dispatcher {
     _Atomic int parked;
 };
 
-/* A host of the caller's cooperative scheduler. */
-struct cpu_host {
-    struct orr_point *points; /* what it waits for, if blocked */
-    size_t capacity;
-    uint32_t count;
-    enum orr_wait_mode mode;
-    int64_t deadline_ns;
-    uint64_t turn; /* order of the last time it was named by host_next */
-    bool blocked, done;
-    bool parked; /* until another host wakes it */
-};
-
 /* A stream with commands to be retired, and how far this round goes. */
 struct cpu_busy {
     struct cpu_stream *stream;
@@ -213,10 +200,7 @@ struct cpu_backend {
     uint64_t submits;
     struct cpu_memory *memories;
     size_t memory_count, memory_capacity;
-    struct cpu_host *hosts;
-    size_t host_count, host_capacity;
-    uint64_t turns;
-    uint32_t hosts_live;
+    struct orr__hosts hosts;
     uint32_t streams_live; /* used, and not both destroyed and drained */
     uint32_t worker_count;
     struct cpu_worker *workers;
@@ -282,6 +266,7 @@ enum orr_status orr__cpu_wait(struct orr_backend *backend, uint32_t host,
                               const struct orr_point *points, uint32_t count,
                               enum orr_wait_mode mode, int64_t deadline_ns,
                               struct orr_error *error);
+void orr__cpu_hosts_init(struct cpu_backend *backend);
 enum orr_status orr__cpu_host_create(struct orr_backend *backend, uint32_t *out_host);
 enum orr_status orr__cpu_host_next(struct orr_backend *backend, uint32_t *out_host,
                                    struct orr_error *error);

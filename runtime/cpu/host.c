@@ -3,8 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 /* ---- conditions --------------------------------------------------------------------------- */
@@ -18,37 +16,6 @@ static bool point_is_done(const struct cpu_backend *backend, struct orr_point po
            point.seq;
 }
 
-static bool point_is_submitted(const struct cpu_backend *backend, struct orr_point point) {
-    return stream_of(backend, point)->submitted >= point.seq;
-}
-
-static bool points_are_done(const struct cpu_backend *backend, const struct orr_point *points,
-                            uint32_t count, enum orr_wait_mode mode) {
-    for (uint32_t i = 0; i < count; i++) {
-        bool done = point_is_done(backend, points[i]);
-        if (done && mode == ORR_WAIT_ANY)
-            return true;
-        if (!done && mode == ORR_WAIT_ALL)
-            return false;
-    }
-    return mode == ORR_WAIT_ALL || count == 0;
-}
-
-/* NULL if what is submitted will end the wait, else a point that nobody has submitted. */
-static const struct orr_point *missing_point(const struct cpu_backend *backend,
-                                             const struct orr_point *points, uint32_t count,
-                                             enum orr_wait_mode mode) {
-    const struct orr_point *missing = NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        bool submitted = point_is_submitted(backend, points[i]);
-        if (submitted && mode == ORR_WAIT_ANY)
-            return NULL;
-        if (!submitted && !missing)
-            missing = &points[i];
-    }
-    return missing;
-}
-
 static enum orr_status check_points(const struct cpu_backend *backend,
                                     const struct orr_point *points, uint32_t count,
                                     struct orr_error *error) {
@@ -57,15 +24,6 @@ static enum orr_status check_points(const struct cpu_backend *backend,
             return orr_error_set(error, ORR_INVALID, "a wait for stream %u, there are %zu",
                                  points[i].stream, backend->stream_count);
     return ORR_OK;
-}
-
-static enum orr_status fail_as_hang(const struct cpu_backend *backend, struct orr_point point,
-                                    struct orr_error *error) {
-    return orr_error_set(error, ORR_DEVICE_FAILED,
-                         "hang: a wait for command %llu of stream %u, which has only %llu and "
-                         "nobody left to submit more",
-                         (unsigned long long)point.seq, point.stream,
-                         (unsigned long long)stream_of(backend, point)->submitted);
 }
 
 /* ---- sleeping ----------------------------------------------------------------------------- */
@@ -133,7 +91,8 @@ static void host_spin(struct cpu_backend *backend, const struct orr_point *point
     struct cpu_spin spin;
     if (!orr__cpu_spin_begin(backend, &spin))
         return;
-    while (!points_are_done(backend, points, count, mode) && orr__cpu_spin_step(backend, &spin))
+    while (!orr__points_are_done(&backend->hosts, points, count, mode) &&
+           orr__cpu_spin_step(backend, &spin))
         continue;
     orr__cpu_spin_end(backend);
 }
@@ -153,11 +112,11 @@ enum orr_status orr__cpu_query(struct orr_backend *base, uint32_t host, struct o
 static enum orr_status wait_alone(struct cpu_backend *backend, const struct orr_point *points,
                                   uint32_t count, enum orr_wait_mode mode, int64_t deadline_ns,
                                   struct orr_error *error) {
-    const struct orr_point *missing = missing_point(backend, points, count, mode);
+    const struct orr_point *missing = orr__points_missing(&backend->hosts, points, count, mode);
     if (missing)
-        return fail_as_hang(backend, *missing, error);
+        return orr__points_hang(&backend->hosts, *missing, error);
     host_spin(backend, points, count, mode);
-    while (!points_are_done(backend, points, count, mode)) {
+    while (!orr__points_are_done(&backend->hosts, points, count, mode)) {
         if (orr__cpu_now(backend) >= deadline_ns)
             return ORR_NOT_READY;
         if (!points_watch(backend, points, count, mode))
@@ -167,41 +126,24 @@ static enum orr_status wait_alone(struct cpu_backend *backend, const struct orr_
     return ORR_OK;
 }
 
-/* Remembers what the host waits for; host_next finds out when it is over. */
-static enum orr_status host_block(struct cpu_backend *backend, uint32_t id,
-                                  const struct orr_point *points, uint32_t count,
-                                  enum orr_wait_mode mode, int64_t deadline_ns,
-                                  struct orr_error *error) {
-    struct cpu_host *host = &backend->hosts[id];
-    if (orr_memory_grow(backend->memory, &host->points, &host->capacity, count, sizeof *points,
-                        CPU_WAITS_MAX) != ORR_OK)
-        return orr_error_set(error, ORR_NO_MEMORY, "no memory for a wait for %u points", count);
-    memcpy(host->points, points, count * sizeof *points);
-    host->count = count;
-    host->mode = mode;
-    host->deadline_ns = deadline_ns;
-    host->blocked = true;
-    return ORR_BLOCKED;
-}
-
 enum orr_status orr__cpu_wait(struct orr_backend *base, uint32_t host,
                               const struct orr_point *points, uint32_t count,
                               enum orr_wait_mode mode, int64_t deadline_ns,
                               struct orr_error *error) {
     struct cpu_backend *backend = orr__cpu(base);
-    assert(!backend->retiring && host < backend->host_count);
+    assert(!backend->retiring && host < backend->hosts.count);
     enum orr_status status = check_points(backend, points, count, error);
     if (status != ORR_OK)
         return status;
-    backend->hosts[host].blocked = false;
-    if (points_are_done(backend, points, count, mode)) {
+    backend->hosts.hosts[host].blocked = false;
+    if (orr__points_are_done(&backend->hosts, points, count, mode)) {
         orr__cpu_retire(backend);
         return ORR_OK;
     }
     if (orr__cpu_now(backend) >= deadline_ns)
         return ORR_NOT_READY;
-    if (backend->hosts_live > 1)
-        return host_block(backend, host, points, count, mode, deadline_ns, error);
+    if (backend->hosts.live > 1)
+        return orr__hosts_block(&backend->hosts, host, points, count, mode, deadline_ns, error);
     return wait_alone(backend, points, count, mode, deadline_ns, error);
 }
 
@@ -218,125 +160,62 @@ void orr__cpu_drain(struct cpu_backend *backend) {
 
 /* ---- several hosts ------------------------------------------------------------------------ */
 
-enum orr_status orr__cpu_host_create(struct orr_backend *base, uint32_t *out_host) {
-    struct cpu_backend *backend = orr__cpu(base);
-    *out_host = ORR_ID_NONE;
-    if (orr_memory_grow(backend->memory, &backend->hosts, &backend->host_capacity,
-                        backend->host_count + 1, sizeof *backend->hosts, CPU_HOSTS_MAX) != ORR_OK)
-        return ORR_NO_MEMORY;
-    backend->hosts[backend->host_count] = (struct cpu_host){.turn = backend->turns++};
-    *out_host = (uint32_t)backend->host_count++;
-    backend->hosts_live++;
-    return ORR_OK;
+static bool is_done(const void *backend, struct orr_point point) {
+    return point_is_done(backend, point);
 }
 
-void orr__cpu_host_done(struct orr_backend *base, uint32_t host) {
-    struct cpu_backend *backend = orr__cpu(base);
-    assert(host < backend->host_count);
-    if (backend->hosts[host].done)
-        return;
-    backend->hosts[host].done = true;
-    backend->hosts_live--;
+static uint64_t submitted(const void *base, uint32_t stream) {
+    const struct cpu_backend *backend = base;
+    return backend->streams[stream]->submitted;
 }
 
-bool orr__cpu_host_reason(struct orr_backend *base, uint32_t id, char *text, size_t size) {
-    struct cpu_backend *backend = orr__cpu(base);
-    const struct cpu_host *host = &backend->hosts[id];
-    for (uint32_t i = 0; host->blocked && i < host->count; i++)
-        if (stream_of(backend, host->points[i])->retired < host->points[i].seq) {
-            snprintf(text, size, "in a wait for command %llu of stream %u",
-                     (unsigned long long)host->points[i].seq, host->points[i].stream);
-            return true;
-        }
-    return false;
+static int64_t host_now(const void *backend) {
+    return orr__cpu_now(backend);
 }
 
-void orr__cpu_host_park(struct orr_backend *base, uint32_t host) {
-    struct cpu_backend *backend = orr__cpu(base);
-    assert(host < backend->host_count);
-    backend->hosts[host].blocked = false; /* a wait that its caller gave up */
-    backend->hosts[host].parked = true;
+/* Watches everything that blocked hosts wait for and that is submitted. */
+static void sleep_for_hosts(void *base, const struct orr__hosts *hosts, int64_t deadline_ns) {
+    struct cpu_backend *backend = base;
+    for (size_t i = 0; i < hosts->count; i++) {
+        const struct orr__hosts_host *host = &hosts->hosts[i];
+        if (!host->done && !host->parked &&
+            !orr__points_missing(hosts, host->points, host->count, host->mode) &&
+            points_watch(backend, host->points, host->count, host->mode))
+            return;
+    }
+    host_sleep(backend, deadline_ns);
 }
 
-void orr__cpu_host_unpark(struct orr_backend *base, uint32_t host, uint32_t by) {
+static const struct orr__hosts_verbs hosts_verbs = {
+    .done = is_done, .submitted = submitted, .now = host_now, .sleep = sleep_for_hosts};
+
+void orr__cpu_hosts_init(struct cpu_backend *backend) {
+    backend->hosts =
+        (struct orr__hosts){.memory = backend->memory, .verbs = &hosts_verbs, .backend = backend};
+}
+
+enum orr_status orr__cpu_host_create(struct orr_backend *backend, uint32_t *out_host) {
+    return orr__hosts_create(&orr__cpu(backend)->hosts, out_host);
+}
+
+void orr__cpu_host_done(struct orr_backend *backend, uint32_t host) {
+    orr__hosts_done(&orr__cpu(backend)->hosts, host);
+}
+
+bool orr__cpu_host_reason(struct orr_backend *backend, uint32_t host, char *text, size_t size) {
+    return orr__hosts_reason(&orr__cpu(backend)->hosts, host, text, size);
+}
+
+void orr__cpu_host_park(struct orr_backend *backend, uint32_t host) {
+    orr__hosts_park(&orr__cpu(backend)->hosts, host);
+}
+
+void orr__cpu_host_unpark(struct orr_backend *backend, uint32_t host, uint32_t by) {
     (void)by; /* one clock for all */
-    struct cpu_backend *backend = orr__cpu(base);
-    assert(host < backend->host_count && backend->hosts[host].parked);
-    backend->hosts[host].parked = false;
+    orr__hosts_unpark(&orr__cpu(backend)->hosts, host);
 }
 
-static bool host_can_act(const struct cpu_backend *backend, const struct cpu_host *host) {
-    return !host->done && !host->parked &&
-           (!host->blocked || points_are_done(backend, host->points, host->count, host->mode) ||
-            orr__cpu_now(backend) >= host->deadline_ns);
-}
-
-static struct cpu_host *host_of_next_turn(struct cpu_backend *backend) {
-    struct cpu_host *next = NULL;
-    for (size_t i = 0; i < backend->host_count; i++) {
-        struct cpu_host *host = &backend->hosts[i];
-        if (host_can_act(backend, host) && (!next || host->turn < next->turn))
-            next = host;
-    }
-    return next;
-}
-
-/* Nobody is left who could wake the parked hosts. */
-static bool all_are_parked(const struct cpu_backend *backend) {
-    for (size_t i = 0; i < backend->host_count; i++)
-        if (!backend->hosts[i].done && !backend->hosts[i].parked)
-            return false;
-    return true;
-}
-
-/* Watches everything that blocked hosts wait for, of which there is one at least. Sets *out_never
- * to a wait that nothing can end if all are of that kind. True: look again, something is done
- * already. */
-static bool hosts_watch(struct cpu_backend *backend, int64_t *out_deadline_ns,
-                        const struct orr_point **out_never) {
-    int64_t deadline_ns = ORR_TIME_MAX;
-    const struct orr_point *never = NULL;
-    bool hopeful = false;
-    for (size_t i = 0; i < backend->host_count; i++) {
-        struct cpu_host *host = &backend->hosts[i];
-        if (host->done || host->parked)
-            continue;
-        const struct orr_point *missing =
-            missing_point(backend, host->points, host->count, host->mode);
-        if (host->deadline_ns < deadline_ns)
-            deadline_ns = host->deadline_ns;
-        if (missing) {
-            never = missing;
-            continue;
-        }
-        hopeful = true;
-        if (points_watch(backend, host->points, host->count, host->mode))
-            return true;
-    }
-    *out_deadline_ns = deadline_ns;
-    *out_never = hopeful || deadline_ns != ORR_TIME_MAX ? NULL : never;
-    return false;
-}
-
-enum orr_status orr__cpu_host_next(struct orr_backend *base, uint32_t *out_host,
+enum orr_status orr__cpu_host_next(struct orr_backend *backend, uint32_t *out_host,
                                    struct orr_error *error) {
-    struct cpu_backend *backend = orr__cpu(base);
-    *out_host = ORR_ID_NONE;
-    if (backend->hosts_live == 0)
-        return ORR_NOT_READY;
-    struct cpu_host *next;
-    while (!(next = host_of_next_turn(backend))) {
-        if (all_are_parked(backend))
-            return orr_error_set(error, ORR_DEVICE_FAILED, "hang: all hosts wait for each other");
-        int64_t deadline_ns = ORR_TIME_MAX;
-        const struct orr_point *never = NULL;
-        if (hosts_watch(backend, &deadline_ns, &never))
-            continue;
-        if (never)
-            return fail_as_hang(backend, *never, error);
-        host_sleep(backend, deadline_ns);
-    }
-    next->turn = backend->turns++;
-    *out_host = (uint32_t)(next - backend->hosts);
-    return ORR_OK;
+    return orr__hosts_next(&orr__cpu(backend)->hosts, out_host, error);
 }
