@@ -150,6 +150,10 @@ enum {
 /* What a command does, as data; `command` is the one that was submitted, or the backend's copy. */
 typedef void (*orr_command_describe)(const struct orr_command *command, struct orr_task *out_task);
 
+/* One thing worth knowing of a run, as a row of the trace's table meta. `tell`: it makes something
+ * of the run less than it seems, so that whoever asked for the run should be told. */
+typedef void (*orr_backend_note)(void *context, const char *key, const char *value, bool tell);
+
 /* How the host layer hears of retired commands. `command->record` is complete. A failed command's
  * first cause is in `error` (NULL otherwise). */
 struct orr_retire {
@@ -295,6 +299,9 @@ struct orr_backend_verbs {
      * command could see them; `from` NULL: zeros. Done when it returns. */
     enum orr_status (*memory_write)(struct orr_backend *backend, uint32_t memory, uint64_t offset,
                                     const void *from, uint64_t bytes, struct orr_error *error);
+
+    /* What is worth knowing of the run so far besides its commands. */
+    void (*notes)(const struct orr_backend *backend, orr_backend_note note, void *context);
 
     /* For running a program many times: retires whatever is left as PENDING, and is then as it was
      * right after open; ids start again. */

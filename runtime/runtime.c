@@ -323,6 +323,16 @@ enum orr_status orr_runtime_create(const struct orr_runtime_config *config,
     return ORR_OK;
 }
 
+static void note_meta(void *context, const char *key, const char *value, bool tell) {
+    (void)tell;
+    orr_runtime_meta(context, key, value);
+}
+
+void orr_runtime_notes(const struct orr_runtime *runtime, orr_backend_note note, void *context) {
+    if (runtime->verbs->notes)
+        runtime->verbs->notes(runtime->backend, note, context);
+}
+
 /* The sink outlives the runtime, but what it still holds refers to the runtime's names. Its own
  * close reports a failure of this flush again. */
 static void release_sink(struct orr_runtime *runtime) {
@@ -340,6 +350,8 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     struct orr_runtime *runtime = *handle;
     if (!runtime)
         return;
+    if (runtime->backend && runtime->writer)
+        orr_runtime_notes(runtime, note_meta, runtime);
     if (runtime->backend)
         runtime->backend->verbs->close(runtime->backend);
     release_sink(runtime);

@@ -26,7 +26,8 @@ enum orr_cuda_timestamps {
     ORR_CUDA_TIMESTAMPS_AUTO,
     ORR_CUDA_TIMESTAMPS_CUPTI,
     ORR_CUDA_TIMESTAMPS_EVENTS,
-    ORR_CUDA_TIMESTAMPS_HOST /* when the host learned of it: for checks of everything else */
+    ORR_CUDA_TIMESTAMPS_BOTH, /* CUPTI's, compared with those of events: for checks of both */
+    ORR_CUDA_TIMESTAMPS_HOST  /* when the host learned of it: for checks of everything else */
 };
 
 /* How collectives are done: by NCCL if each logical device has a GPU of its own, else emulated; or

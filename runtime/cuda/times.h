@@ -74,10 +74,10 @@ struct orr__cuda_times_counts {
 
 /* Sets the source up. Called once the driver is known to be there, and before anything creates a
  * context: CUPTI wants to be first. With AUTO a source that can't be had is passed over, and `reason`
- * says why; else ORR_UNAVAILABLE. `crosscheck`: with CUPTI, measure by events too and compare.
+ * says why; else ORR_UNAVAILABLE. BOTH: CUPTI's times, compared with those of events.
  * Times are ns since this call. Borrows api and memory until close. */
 enum orr_status orr__cuda_times_open(struct orr__cuda_api *api, enum orr_cuda_timestamps wanted,
-                                     bool crosscheck, const struct orr_memory *memory,
+                                     const struct orr_memory *memory,
                                      struct orr__cuda_times **out_times,
                                      struct orr_error *error) ORR_MUST_CHECK;
 /* Nulls; accepts NULL. Nothing is in flight any more. */
@@ -89,6 +89,11 @@ enum orr_ts_source orr__cuda_times_source(const struct orr__cuda_times *times);
  * until close. */
 const char *orr__cuda_times_reason(const struct orr__cuda_times *times);
 const struct orr__cuda_times_counts *orr__cuda_times_counts(const struct orr__cuda_times *times);
+
+/* What is worth knowing of all this, as keys of the trace's table meta: "timestamps" (the source),
+ * and counts that are not 0. `tell`: whoever asked for the run should be told. */
+void orr__cuda_times_notes(const struct orr__cuda_times *times, orr_backend_note note,
+                           void *context);
 
 /* The host's clock, ns since open. From any thread. */
 int64_t orr__cuda_times_now(const struct orr__cuda_times *times);
