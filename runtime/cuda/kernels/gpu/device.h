@@ -14,6 +14,7 @@
 #include <cuda_fp8.h>
 #include <stdint.h>
 
+#include "runtime/cuda/kernels/fault.h"
 #include "runtime/dtype.h"
 
 struct lane {
@@ -117,9 +118,18 @@ DEVICE void device_pause(struct lane lane) {
 /* --- faults --- */
 
 /* Keeps the first of faults that threads find (an index out of range): the backend fails the
- * command. `code` is of enum orr__cuda_fault_code, not 0. */
-struct orr__cuda_fault;
-DEVICE void fault_raise(struct lane lane, struct orr__cuda_fault *fault, int code, int64_t value);
+ * command. `code` is of enum orr__cuda_fault_code, not 0. Whoever claims the code first may write
+ * the rest; the host looks when the kernel has finished. */
+DEVICE void fault_raise(struct lane lane, struct orr__cuda_fault *fault, int code, int64_t value,
+                        int64_t bound) {
+    (void)lane;
+    if (atomicCAS(&fault->code, 0ull, ~0ull) != 0)
+        return;
+    fault->value = value;
+    fault->bound = bound;
+    __threadfence_system();
+    atomicExch(&fault->code, (unsigned long long)code);
+}
 
 /* --- elements --- */
 
@@ -139,6 +149,26 @@ DEVICE void store_f32(void *to, int dtype, int64_t i, float x) {
     case ORR_DTYPE_F16: ((__half *)to)[i] = __float2half_rn(x); break;
     case ORR_DTYPE_BF16: ((__nv_bfloat16 *)to)[i] = __float2bfloat16_rn(x); break;
     default: ((double *)to)[i] = (double)x; break;
+    }
+}
+DEVICE double load_f64(const void *from, int dtype, int64_t i) {
+    return dtype == ORR_DTYPE_F64 ? ((const double *)from)[i] : (double)load_f32(from, dtype, i);
+}
+DEVICE void store_f64(void *to, int dtype, int64_t i, double x) {
+    switch (dtype) {
+    case ORR_DTYPE_F32: ((float *)to)[i] = __double2float_rn(x); break;
+    case ORR_DTYPE_F16: ((__half *)to)[i] = __double2half(x); break;
+    case ORR_DTYPE_BF16: ((__nv_bfloat16 *)to)[i] = __double2bfloat16(x); break;
+    default: ((double *)to)[i] = x; break;
+    }
+}
+
+/* Element `i` of an array of i32, i64 or bool. */
+DEVICE int64_t load_i64(const void *from, int dtype, int64_t i) {
+    switch (dtype) {
+    case ORR_DTYPE_I32: return ((const int32_t *)from)[i];
+    case ORR_DTYPE_BOOL: return ((const uint8_t *)from)[i] != 0;
+    default: return ((const int64_t *)from)[i];
     }
 }
 
