@@ -24,16 +24,19 @@
 
 #include "runtime/cuda/kernels/basic.h"
 #include "runtime/cuda/kernels/collective.h"
+#include "runtime/cuda/kernels/norm.h"
 
 /* X(family): every kernels/<family>.cu. */
 #define ORR__CUDA_FAMILY_LIST(X)                                                                   \
     X(basic)                                                                                       \
-    X(collective)
+    X(collective)                                                                                  \
+    X(norm)
 
 /* X(family, kernel, struct): every kernel. */
 #define ORR__CUDA_KERNEL_LIST(X)                                                                   \
     ORR__CUDA_KERNELS_BASIC(X)                                                                     \
-    ORR__CUDA_KERNELS_COLLECTIVE(X)
+    ORR__CUDA_KERNELS_COLLECTIVE(X)                                                                \
+    ORR__CUDA_KERNELS_NORM(X)
 
 enum orr__cuda_family {
 #define ORR__CUDA_FAMILY_ENUM(family) ORR__FAMILY_##family,
