@@ -303,6 +303,22 @@ struct orr_backend_verbs {
     /* What is worth knowing of the run so far besides its commands. */
     void (*notes)(const struct orr_backend *backend, orr_backend_note note, void *context);
 
+    /* Optional: launches of a recorded program as one piece of work of the machine. Between begin
+     * and end the host layer submits the `count` commands of one launch of the program `graph`, all
+     * with the flag ORR_COMMAND_GRAPH_NODE and nothing else; `fork` is the point of its command of
+     * kind GRAPH, behind which they come. Each launch submits equal commands to the same streams,
+     * which wait for each other in the same way; those that wait for points from before the launch
+     * do so in the program's first one only. A backend may record what it enqueues the second time,
+     * and enqueue the record from then on. If submit answers anything but ORR_OK in between, the
+     * launch may go on later, with other commands in between, or not at all. */
+    enum orr_status (*graph_begin)(struct orr_backend *backend, uint32_t graph,
+                                   struct orr_point fork, uint32_t count, struct orr_error *error);
+    enum orr_status (*graph_end)(struct orr_backend *backend, uint32_t graph,
+                                 struct orr_error *error);
+    /* The program is gone, and its launches have retired. Also called within `retire`, and for
+     * programs that were never launched. */
+    void (*graph_forget)(struct orr_backend *backend, uint32_t graph);
+
     /* For running a program many times: retires whatever is left as PENDING, and is then as it was
      * right after open; ids start again. */
     void (*rewind)(struct orr_backend *backend);

@@ -90,6 +90,8 @@ enum orr_status orr_program_end(struct orr_program *program) {
 static void free_program(struct orr_program *program, bool closing) {
     const struct orr_memory *memory = program->runtime->memory;
     assert(closing || (program->destroyed && program->in_flight == 0));
+    if (!closing && program->runtime->verbs->graph_forget)
+        program->runtime->verbs->graph_forget(program->runtime->backend, program->id);
     for (uint32_t i = 0; i < program->node_count; i++) {
         struct orr__pending *template = program->nodes[i].template;
         if (template->release)

@@ -59,6 +59,7 @@ struct orr__program_launch {
     struct orr_stream *stream;
     int64_t begin_ns; /* of the call */
     uint32_t next;    /* node to submit next */
+    bool ended;       /* the backend has been told that the nodes are complete */
     struct orr_point fork;
 };
 

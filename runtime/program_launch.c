@@ -250,7 +250,11 @@ static enum orr_status begin_launch(struct orr_program *program, struct orr_stre
     enum orr_status status = submit_own(program, ORR_COMMAND_GRAPH, program->id_graph,
                                         ns > 1 ? ns : 1, 0, wait_count, &launch->fork);
     launch->open = status == ORR_OK;
-    return status;
+    if (status != ORR_OK || !runtime->verbs->graph_begin)
+        return status;
+    status = runtime->verbs->graph_begin(runtime->backend, program->id, launch->fork,
+                                         program->node_count, &runtime->scratch);
+    return status == ORR_OK ? ORR_OK : orr__runtime_backend_failed(runtime, status);
 }
 
 static enum orr_status submit_nodes(struct orr_program *program) {
@@ -267,6 +271,17 @@ static enum orr_status submit_nodes(struct orr_program *program) {
     return ORR_OK;
 }
 
+/* A machine that takes launches as a whole hears that this one is complete. */
+static enum orr_status end_graph(struct orr_program *program) {
+    struct orr_runtime *runtime = program->runtime;
+    if (!runtime->verbs->graph_end || program->launch.ended)
+        return ORR_OK;
+    program->launch.ended = true;
+    enum orr_status status =
+        runtime->verbs->graph_end(runtime->backend, program->id, &runtime->scratch);
+    return status == ORR_OK ? ORR_OK : orr__runtime_backend_failed(runtime, status);
+}
+
 /* Later commands of the launching stream come after all nodes. */
 static enum orr_status end_launch(struct orr_program *program) {
     struct orr__program_launch *launch = &program->launch;
@@ -275,7 +290,9 @@ static enum orr_status end_launch(struct orr_program *program) {
     for (size_t i = 0; i < program->lane_count; i++)
         if (program->lanes[i].stream != launch->stream)
             program->scratch[count++] = program->points[program->lanes[i].last];
-    enum orr_status status = ORR_OK;
+    enum orr_status status = end_graph(program);
+    if (status != ORR_OK)
+        return status;
     if (count > 0)
         status = submit_own(program, ORR_COMMAND_MARKER, program->id_join, 0,
                             ORR_COMMAND_GRAPH_NODE, count, &program->end);
