@@ -246,7 +246,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)
 	$(call run,CC,$<,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(OBJECT_FLAGS) -MMD -MP -c $< -o $@)
 
 $(call objects,$(TEST_SOURCES) $(TEST_SHARED_SOURCES)): OBJECT_FLAGS = $(TEST_CFLAGS)
-$(call objects,$(filter tests/%cuda%,$(TEST_SOURCES) $(TEST_SHARED_SOURCES))): \
+$(call objects,$(filter tests/cuda% tests/test_cuda%,$(TEST_SOURCES) $(TEST_SHARED_SOURCES))): \
 	OBJECT_FLAGS = $(TEST_CFLAGS) $(CUDA_CPPFLAGS)
 $(CUDA_OBJECTS) $(FAKE_OBJECTS): OBJECT_FLAGS = $(CUDA_CPPFLAGS)
 $(BUILD)/obj/runtime/cuda/images.o: OBJECT_FLAGS = $(CUDA_CPPFLAGS) \

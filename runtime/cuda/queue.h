@@ -21,9 +21,9 @@
 #include "runtime/task.h"
 
 enum {
-    ORR__CUDA_BLOCK = 256,                   /* threads of a block, unless a kernel wants others */
-    ORR__CUDA_SHARED_SCRATCH = 33 * 8,       /* bytes that the block reductions need */
-    ORR__CUDA_BLAS_WORKSPACE = 32 << 20      /* bytes; NVIDIA's advice for Hopper (cuBLAS guide,
+    ORR__CUDA_BLOCK = 256,              /* threads of a block, unless a kernel wants others */
+    ORR__CUDA_SHARED_SCRATCH = 33 * 8,  /* bytes that the block reductions need */
+    ORR__CUDA_BLAS_WORKSPACE = 32 << 20 /* bytes; NVIDIA's advice for Hopper (cuBLAS guide,
                                                 cublasSetWorkspace) */
 };
 
@@ -39,13 +39,17 @@ struct orr__cuda_queue {
     cublasLtHandle_t blaslt;
     void *workspace, *scratch;
     uint64_t scratch_bytes;
-    cudaMemPool_t pool; /* where scratch comes from; NULL: cudaMalloc, and the stream is waited for */
+    cudaMemPool_t
+        pool; /* where scratch comes from; NULL: cudaMalloc, and the stream is waited for */
 };
 
 /* Blocks for `count` elements of work, ORR__CUDA_BLOCK to a block: never more than fill the GPU. */
 uint32_t orr__cuda_grid(const struct orr__cuda_queue *queue, uint64_t count);
 /* Blocks for `rows` of work, one to a block. */
 uint32_t orr__cuda_grid_rows(const struct orr__cuda_queue *queue, uint64_t rows);
+
+/* "softmax": as the image's symbol. */
+const char *orr__cuda_kernel_name(enum orr__cuda_kernel kernel);
 
 /* Launches a kernel with one argument struct. A grid of 0 launches nothing. */
 enum orr_status orr__cuda_launch(struct orr__cuda_queue *queue, enum orr__cuda_kernel kernel,
@@ -85,6 +89,7 @@ enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct or
 /* Each launch_*.c has one list. */
 extern const struct orr__cuda_operator orr__cuda_pointwise_operators[];
 extern const struct orr__cuda_operator orr__cuda_move_operators[];
+extern const struct orr__cuda_operator orr__cuda_source_operators[];
 extern const struct orr__cuda_operator orr__cuda_norm_operators[];
 extern const struct orr__cuda_operator orr__cuda_reduction_operators[];
 extern const struct orr__cuda_operator orr__cuda_gather_operators[];

@@ -4,8 +4,10 @@
  *     KERNEL(name, type) { ... }   a kernel with one argument, `a` its address, `lane` its thread
  *     DEVICE                       a function that kernels call; takes `lane` if it asks for it
  *
- * Blocks and grids have one dimension; a block has a multiple of 32 threads. Sums and maxima over a block are taken in a fixed order, are
- * given to all its threads, and use `scratch`: shared memory for 33 values of the type. */
+ * Blocks and grids have one dimension; a block has a multiple of 32 threads. Sums and maxima over a
+ * block are taken in a fixed order, are given to all its threads, and use `scratch`: shared memory
+ * for 33 values of the type. All threads of a block call them, and block_sync, equally often.
+ * A maximum with a NaN is NaN. Functions of C's math.h have the same names here. */
 #ifndef ORR_RUNTIME_CUDA_KERNELS_GPU_DEVICE_H
 #define ORR_RUNTIME_CUDA_KERNELS_GPU_DEVICE_H
 
@@ -122,24 +124,31 @@ DEVICE void device_pause(struct lane lane) {
  * the rest; the host looks when the kernel has finished. */
 DEVICE void fault_raise(struct lane lane, struct orr__cuda_fault *fault, int code, int64_t value,
                         int64_t bound) {
+    const unsigned long long claimed = ~0ull;
     (void)lane;
-    if (atomicCAS(&fault->code, 0ull, ~0ull) != 0)
+    if (atomicCAS_system(&fault->code, (unsigned long long)ORR__FAULT_NONE, claimed) !=
+        ORR__FAULT_NONE)
         return;
     fault->value = value;
     fault->bound = bound;
     __threadfence_system();
-    atomicExch(&fault->code, (unsigned long long)code);
+    atomicExch_system(&fault->code, (unsigned long long)code);
 }
 
 /* --- elements --- */
 
-/* Element `i` of an array of floats of any kind, as f32 or f64; and back, rounded once, ties to
- * even. `dtype` is a constant wherever speed counts. */
+/* Element `i` of an array of floats of any kind, 8-bit ones too, as f32 or f64; and back, rounded
+ * once, ties to even, 8-bit ones saturating. `dtype` is a constant wherever speed counts. */
+DEVICE float f32_of_f8(uint8_t bits, __nv_fp8_interpretation_t kind) {
+    return __half2float(__half(__nv_cvt_fp8_to_halfraw(bits, kind)));
+}
 DEVICE float load_f32(const void *from, int dtype, int64_t i) {
     switch (dtype) {
     case ORR_DTYPE_F32: return ((const float *)from)[i];
     case ORR_DTYPE_F16: return __half2float(((const __half *)from)[i]);
     case ORR_DTYPE_BF16: return __bfloat162float(((const __nv_bfloat16 *)from)[i]);
+    case ORR_DTYPE_F8E4M3: return f32_of_f8(((const uint8_t *)from)[i], __NV_E4M3);
+    case ORR_DTYPE_F8E5M2: return f32_of_f8(((const uint8_t *)from)[i], __NV_E5M2);
     default: return (float)((const double *)from)[i];
     }
 }
@@ -148,6 +157,12 @@ DEVICE void store_f32(void *to, int dtype, int64_t i, float x) {
     case ORR_DTYPE_F32: ((float *)to)[i] = x; break;
     case ORR_DTYPE_F16: ((__half *)to)[i] = __float2half_rn(x); break;
     case ORR_DTYPE_BF16: ((__nv_bfloat16 *)to)[i] = __float2bfloat16_rn(x); break;
+    case ORR_DTYPE_F8E4M3:
+        ((uint8_t *)to)[i] = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3);
+        break;
+    case ORR_DTYPE_F8E5M2:
+        ((uint8_t *)to)[i] = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E5M2);
+        break;
     default: ((double *)to)[i] = (double)x; break;
     }
 }
@@ -156,19 +171,38 @@ DEVICE double load_f64(const void *from, int dtype, int64_t i) {
 }
 DEVICE void store_f64(void *to, int dtype, int64_t i, double x) {
     switch (dtype) {
-    case ORR_DTYPE_F32: ((float *)to)[i] = __double2float_rn(x); break;
+    case ORR_DTYPE_F64: ((double *)to)[i] = x; break;
     case ORR_DTYPE_F16: ((__half *)to)[i] = __double2half(x); break;
     case ORR_DTYPE_BF16: ((__nv_bfloat16 *)to)[i] = __double2bfloat16(x); break;
-    default: ((double *)to)[i] = x; break;
+    case ORR_DTYPE_F8E4M3:
+        ((uint8_t *)to)[i] = __nv_cvt_double_to_fp8(x, __NV_SATFINITE, __NV_E4M3);
+        break;
+    case ORR_DTYPE_F8E5M2:
+        ((uint8_t *)to)[i] = __nv_cvt_double_to_fp8(x, __NV_SATFINITE, __NV_E5M2);
+        break;
+    default: ((float *)to)[i] = (float)x; break;
     }
 }
 
-/* Element `i` of an array of i32, i64 or bool. */
+/* The same of integers and bool; a wider integer saturates, to bool it is "not zero". */
 DEVICE int64_t load_i64(const void *from, int dtype, int64_t i) {
     switch (dtype) {
     case ORR_DTYPE_I32: return ((const int32_t *)from)[i];
     case ORR_DTYPE_BOOL: return ((const uint8_t *)from)[i] != 0;
+    case ORR_DTYPE_I8: return ((const int8_t *)from)[i];
     default: return ((const int64_t *)from)[i];
+    }
+}
+DEVICE void store_i64(void *to, int dtype, int64_t i, int64_t x) {
+    switch (dtype) {
+    case ORR_DTYPE_I32:
+        ((int32_t *)to)[i] = (int32_t)(x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x);
+        break;
+    case ORR_DTYPE_BOOL: ((uint8_t *)to)[i] = x != 0; break;
+    case ORR_DTYPE_I8:
+        ((int8_t *)to)[i] = (int8_t)(x > INT8_MAX ? INT8_MAX : x < INT8_MIN ? INT8_MIN : x);
+        break;
+    default: ((int64_t *)to)[i] = x; break;
     }
 }
 

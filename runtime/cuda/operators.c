@@ -1,0 +1,46 @@
+/* From tasks to launches: which launcher an operator has, and the tasks that are none. */
+#include <string.h>
+
+#include "runtime/cuda/queue.h"
+
+static const struct orr__cuda_operator *const lists[] = {
+    orr__cuda_source_operators,
+};
+
+const struct orr__cuda_operator *orr__cuda_operator_find(const char *name) {
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (const struct orr__cuda_operator *row = lists[i]; row->name; row++)
+            if (strcmp(row->name, name) == 0)
+                return row;
+    return NULL;
+}
+
+static enum orr_status enqueue_operator(struct orr__cuda_queue *queue,
+                                        const struct orr_task_operator *call,
+                                        struct orr_error *error) {
+    const struct orr__cuda_operator *row = orr__cuda_operator_find(call->op->name);
+    if (!row)
+        return orr_error_set(error, ORR_UNSUPPORTED, "%s: there is no CUDA kernel for it",
+                             call->op->name);
+    return row->launch(queue, call, error);
+}
+
+enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct orr_command *command,
+                                  const struct orr_task *task, struct orr_error *error) {
+    const struct orr__cuda_runtime_table *rt = &queue->api->rt;
+    (void)command;
+    switch (task->kind) {
+    case ORR_TASK_OPERATOR: return enqueue_operator(queue, &task->call, error);
+    case ORR_TASK_COPY:
+        return orr__cuda_check(queue->api,
+                               rt->cudaMemcpyAsync(task->copy.to, task->copy.from, task->copy.bytes,
+                                                   cudaMemcpyDefault, queue->stream),
+                               "cudaMemcpyAsync", error);
+    case ORR_TASK_FILL:
+        return orr__cuda_check(
+            queue->api,
+            rt->cudaMemsetAsync(task->fill.to, task->fill.value, task->fill.bytes, queue->stream),
+            "cudaMemsetAsync", error);
+    default: return orr_error_set(error, ORR_UNSUPPORTED, "there is no CUDA kernel for this task");
+    }
+}
