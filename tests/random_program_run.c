@@ -17,6 +17,7 @@ struct execution {
     const struct program *program;
     struct orr_mesh *mesh;
     bool distributed;
+    bool elsewhere; /* the two runs are on different machines */
     struct outcome *outcome;
     struct orr_tensor *tensors[PROGRAM_VARIABLES_MAX];
     double *values[PROGRAM_VARIABLES_MAX];
@@ -438,6 +439,19 @@ static struct bound bound_redistribution(const struct execution *e, int index,
     return bound;
 }
 
+/* What two machines may make of the same operands: one rounds a term, or a function, otherwise. */
+static double rounding_apart(const struct step *step, const struct variable *v,
+                             const struct bound *bound) {
+    enum orr_operator_class class = step->op->class;
+    bool moves = class == ORR_OPERATOR_MOVE || class == ORR_OPERATOR_ALIAS;
+    if (moves || (v->whole && bound->mass < exact_below(v->info.dtype))) {
+        return 0;
+    }
+    enum { FUNCTION = 8 }; /* units in the last place: more than any function is off by */
+    return epsilon(v->info.dtype) * (step->effect.terms + FUNCTION) *
+           fmax(bound->mass, magnitude(v));
+}
+
 static struct bound bound_result(const struct execution *e, int index, int result,
                                  const struct bound *bounds) {
     const struct step *step = &e->program->steps[index];
@@ -456,6 +470,9 @@ static struct bound bound_result(const struct execution *e, int index, int resul
     bool reordered = (effect->sums && e->split[index]) || e->partial[index];
     if (reordered && !(whole && ranks * bound.mass < exact_below(v->info.dtype))) {
         bound.error += epsilon(v->info.dtype) * (effect->terms + ranks) * bound.mass;
+    }
+    if (e->elsewhere) {
+        bound.error += rounding_apart(step, v, &bound);
     }
     if (bound.error > 0) {
         bound.error += epsilon(v->info.dtype) * magnitude(v);
@@ -545,13 +562,14 @@ static bool compare_gradients(struct execution *one, struct execution *many) {
     return true;
 }
 
-bool program_check(struct orr_runtime *runtime, const struct program *program,
+bool program_check(const struct program_machines *machines, const struct program *program,
                    struct outcome *out_outcome) {
     *out_outcome = (struct outcome){0};
     struct execution *runs = calloc(2, sizeof *runs);
     bool good = true;
     for (int i = 0; i < 2 && good; i++) {
-        runs[i].runtime = runtime;
+        runs[i].runtime = i == 1 ? machines->many : machines->one;
+        runs[i].elsewhere = machines->many != machines->one;
         runs[i].program = program;
         runs[i].distributed = i == 1;
         runs[i].outcome = out_outcome;
@@ -594,10 +612,10 @@ static void bypass(struct program *p, int index) {
     drop(p, index);
 }
 
-static bool still_wrong(struct orr_runtime *runtime, struct program *program,
+static bool still_wrong(const struct program_machines *machines, struct program *program,
                         const struct program *smaller, struct outcome *outcome) {
     static struct outcome tried;
-    if (program_check(runtime, smaller, &tried)) {
+    if (program_check(machines, smaller, &tried)) {
         return false;
     }
     *program = *smaller;
@@ -605,7 +623,8 @@ static bool still_wrong(struct orr_runtime *runtime, struct program *program,
     return true;
 }
 
-void program_shrink(struct orr_runtime *runtime, struct program *program, struct outcome *outcome) {
+void program_shrink(const struct program_machines *machines, struct program *program,
+                    struct outcome *outcome) {
     static struct program smaller;
     for (bool progress = true; progress;) {
         progress = false;
@@ -616,7 +635,7 @@ void program_shrink(struct orr_runtime *runtime, struct program *program, struct
                     continue;
                 }
                 (way == 0 ? drop : bypass)(&smaller, i);
-                progress |= still_wrong(runtime, program, &smaller, outcome);
+                progress |= still_wrong(machines, program, &smaller, outcome);
             }
         }
         for (int i = 0; i < program->step_count; i++) {
@@ -625,7 +644,7 @@ void program_shrink(struct orr_runtime *runtime, struct program *program, struct
                     program->steps[i].places[axis].kind != ORR_REPLICATE) {
                     smaller = *program;
                     smaller.steps[i].places[axis] = (struct orr_placement){.kind = ORR_REPLICATE};
-                    progress |= still_wrong(runtime, program, &smaller, outcome);
+                    progress |= still_wrong(machines, program, &smaller, outcome);
                 }
             }
         }

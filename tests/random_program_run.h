@@ -1,12 +1,14 @@
-/* Runs a random program twice, on a mesh of one device and on its own mesh, and compares.
+/* Runs a random program twice, on a mesh of one device and on its own mesh, and compares. The two
+ * may be on different machines: one whose numbers are known, and one whose numbers are in question.
  *
  * Where the distributed run refuses an operator, the refusal must be clear: ORR_INVALID or
  * ORR_UNSUPPORTED with the operator's name and the operands' placements. The operands are then
  * replicated and the program goes on, so that what follows is tested too.
  *
+ *     const struct program_machines machines = {.one = runtime, .many = runtime};
  *     struct outcome outcome;
- *     if (!program_check(runtime, &program, &outcome)) {
- *         program_shrink(runtime, &program, &outcome);
+ *     if (!program_check(&machines, &program, &outcome)) {
+ *         program_shrink(&machines, &program, &outcome);
  *         puts(outcome.text);
  *     }
  *
@@ -27,11 +29,18 @@ struct outcome {
     int gradients, refused_gradients;
 };
 
+/* Where the two runs take place. If they are different machines, each operator's results may also
+ * differ by what its terms and functions are rounded to; gradients are not to be asked for then. */
+struct program_machines {
+    struct orr_runtime *one, *many;
+};
+
 /* True if both runs agree and refusals are clear. */
-bool program_check(struct orr_runtime *runtime, const struct program *program,
+bool program_check(const struct program_machines *machines, const struct program *program,
                    struct outcome *out_outcome);
 
 /* Drops steps as long as something is still wrong; `outcome` becomes that of what is left. */
-void program_shrink(struct orr_runtime *runtime, struct program *program, struct outcome *outcome);
+void program_shrink(const struct program_machines *machines, struct program *program,
+                    struct outcome *outcome);
 
 #endif

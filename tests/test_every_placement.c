@@ -187,7 +187,8 @@ static void try_combination(struct trial *t) {
         t->count.refused++;
         return;
     }
-    if (!program_check(t->runtime, &t->program, &outcome)) {
+    const struct program_machines machines = {.one = t->runtime, .many = t->runtime};
+    if (!program_check(&machines, &t->program, &outcome)) {
         fail_trial(t, outcome.text);
     }
     t->count.accepted += outcome.split;

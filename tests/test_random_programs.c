@@ -71,7 +71,8 @@ static void add(struct outcome *sum, const struct outcome *outcome) {
 
 static void fail_with(struct bench *b, struct program *program, struct outcome *outcome) {
     static char text[PROGRAM_TEXT_MAX];
-    program_shrink(b->runtime, program, outcome);
+    const struct program_machines machines = {.one = b->runtime, .many = b->runtime};
+    program_shrink(&machines, program, outcome);
     fail_msg("%s\n%s", outcome->text, program_text(program, text, sizeof text));
 }
 
@@ -87,7 +88,8 @@ static struct outcome run_seeds(orr_backend_open open, uint64_t first, uint64_t 
         snprintf(running, sizeof running, "# crashed in program %llu\n",
                  (unsigned long long)(first + i));
         program_draw(&program, first + i, options);
-        if (!program_check(b.runtime, &program, &outcome)) {
+        const struct program_machines machines = {.one = b.runtime, .many = b.runtime};
+        if (!program_check(&machines, &program, &outcome)) {
             fail_with(&b, &program, &outcome);
         }
         add(&sum, &outcome);
