@@ -399,6 +399,7 @@ install: all ## into $(DESTDIR)$(PREFIX): command, libraries, headers, orrery.pc
 	$(Q)$(if $(COMMAND),install -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/orrery)
 	$(Q)install -m 644 $(STATIC) $(LIBDIR)/liborrery.a
 	$(Q)install -m 755 $(SHARED) $(LIBDIR)/liborrery.so.$(VERSION)
+	$(Q)$(if $(PLUGIN),install -D -m 755 $(PLUGIN) $(LIBDIR)/orrery/orrery-cuda.so)
 	$(Q)ln -sf liborrery.so.$(VERSION) $(LIBDIR)/liborrery.so.$(SOVERSION)
 	$(Q)ln -sf liborrery.so.$(SOVERSION) $(LIBDIR)/liborrery.so
 	$(Q)install -m 644 $(BUILD)/orrery.pc $(LIBDIR)/pkgconfig/orrery.pc
@@ -410,7 +411,7 @@ uninstall: ## removes what install put there
 	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/orrery $(LIBDIR)/liborrery.a $(LIBDIR)/liborrery.so \
 		$(LIBDIR)/liborrery.so.$(SOVERSION) $(LIBDIR)/liborrery.so.$(VERSION) \
 		$(LIBDIR)/pkgconfig/orrery.pc
-	$(Q)rm -rf $(INCLUDE) $(SHARE)
+	$(Q)rm -rf $(INCLUDE) $(SHARE) $(LIBDIR)/orrery
 
 # ------------------------------------------------------------------------------------------------
 # Testing

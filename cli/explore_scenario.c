@@ -34,7 +34,7 @@ enum orr_exit orr_explored_open(struct orr_explored *explored, const char *devic
     }
     if (!explored->devices)
         return orr_cli_exit(orr_error_set(error, ORR_NO_MEMORY, "out of host memory"));
-    return orr_spec_parse(explored->devices, explored->memory, &explored->spec, error);
+    return orr_spec_parse(explored->devices, NULL, explored->memory, &explored->spec, error);
 }
 
 enum orr_status orr_explored_argument(struct orr_explored *explored, const char *word) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/compare.h"
+#include "cli/cuda_choices.h"
 #include "cli/judge.h"
 #include "cli/drop_wait.h"
 #include "cli/perturbed.h"
@@ -219,6 +220,7 @@ static enum orr_exit open_runtime(struct session *session) {
     struct orr_runtime_config config = {
         .memory = session->memory,
         .open = session->spec.open,
+        .options = session->spec.options,
         .specs = session->spec.devices,
         .device_count = (uint32_t)session->spec.device_count,
         .sink = session->sink,
@@ -384,7 +386,7 @@ static enum orr_exit run_once(const struct orr_session_options *options,
     if (exit == ORR_EXIT_OK)
         exit = compile(&session);
     if (exit == ORR_EXIT_OK)
-        exit = orr_spec_parse(session.devices, memory, &session.spec, error);
+        exit = orr_spec_parse(session.devices, &options->cuda, memory, &session.spec, error);
     if (exit == ORR_EXIT_OK)
         exit = open_trace(&session);
     if (exit == ORR_EXIT_OK)
@@ -494,6 +496,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
     orr_session_defaults(out_options);
     const char *seed = "0", *trace = "full";
     int timing_only = 0, check = 0;
+    struct orr_cuda_words cuda = {0};
     *out_explain = 0;
     const struct orr_cli_option options[] = {
         {"--devices", &out_options->devices, NULL},
@@ -511,6 +514,9 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
         {"--compare-devices", &out_options->compare_devices, NULL},
         {"--compare-args", &out_options->compare_args, NULL},
         {"--tolerance", &out_options->tolerance, NULL},
+        {"--cudart", &cuda.cudart, NULL},
+        {"--timestamps", &cuda.timestamps, NULL},
+        {"--collectives", &cuda.collectives, NULL},
         {NULL, NULL, NULL}};
     struct orr_cli_positional words;
     char *storage[ORR_CLI_POSITIONAL_MAX];
@@ -526,7 +532,8 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
         (exit = read_pageable(cli, argv[0], out_options->pageable)) != ORR_EXIT_OK ||
         (exit = orr_drop_wait_check(cli, argv[0], out_options)) != ORR_EXIT_OK ||
         (exit = orr_perturbed_check(cli, argv[0], out_options)) != ORR_EXIT_OK ||
-        (exit = orr_compare_check(cli, argv[0], out_options)) != ORR_EXIT_OK)
+        (exit = orr_compare_check(cli, argv[0], out_options)) != ORR_EXIT_OK ||
+        (exit = orr_cuda_choices_read(cli, argv[0], &cuda, &out_options->cuda)) != ORR_EXIT_OK)
         return exit;
     return read_words(cli, argv[0], &words, want_scenario, out_options, storage);
 }

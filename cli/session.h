@@ -46,7 +46,8 @@ struct orr_session_options {
     bool record_values; /* keep them in the result */
     bool check;         /* watch the run: findings go into the trace and the result */
     struct orr_monitor_options check_options;
-    const char *program; /* where the run goes as a stream program; NULL: nowhere */
+    struct orr_cuda_options cuda; /* how to run on GPUs; its `gpus` is not used */
+    const char *program;          /* where the run goes as a stream program; NULL: nowhere */
     void (*print)(void *context, const char *text, size_t length);
     void *print_context;
 };

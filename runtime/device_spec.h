@@ -61,6 +61,9 @@ struct orr_device_spec {
     int64_t network_latency_ns;
     uint32_t devices_per_node;  /* 0: all devices of the run are in one node */
     uint32_t collective_sm_ppm; /* share of the multiprocessors that a collective occupies */
+
+    uint32_t
+        hosted_by; /* a logical device: 1 + the physical device it is on; 0: it is one itself */
 };
 
 /* Peak for a unit and dtype, with the fallbacks: matrix -> vector of that dtype -> vector f32.

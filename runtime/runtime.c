@@ -151,7 +151,7 @@ static void record_device(struct orr_runtime *runtime, uint32_t device) {
                                        .id = device,
                                        .name = name_or_empty(runtime, name),
                                        .kind = name_or_empty(runtime, spec->kind),
-                                       .physical = device,
+                                       .physical = spec->hosted_by ? spec->hosted_by - 1 : device,
                                        .profile = name_or_empty(runtime, spec->name),
                                        .mem_bytes = spec->memory_bytes,
                                        .bandwidth = spec->bandwidth};

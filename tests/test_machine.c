@@ -253,7 +253,7 @@ static void expect_spec(const char *text, enum orr_exit exit, size_t count, cons
     memory_counting_init(&memory, 0);
     struct orr_error error = {0};
     struct orr_spec spec;
-    assert_int_equal(orr_spec_parse(text, &memory.table, &spec, &error), exit);
+    assert_int_equal(orr_spec_parse(text, NULL, &memory.table, &spec, &error), exit);
     assert_string_equal(error.text, message);
     if (exit == ORR_EXIT_OK)
         assert_int_equal(spec.device_count, count);
@@ -273,21 +273,21 @@ static void a_spec_says_how_many_of_which_machine(void **state) {
     memory_counting_init(&memory, 0);
     struct orr_error error = {0};
     struct orr_spec spec;
-    assert_int_equal(orr_spec_parse("sim:l4+sim:h100*2", &memory.table, &spec, &error),
+    assert_int_equal(orr_spec_parse("sim:l4+sim:h100*2", NULL, &memory.table, &spec, &error),
                      ORR_EXIT_OK);
     assert_true(spec.open == orr_sim_open && spec.virtual_clock);
     assert_string_equal(spec.devices[0].name, "l4");
     assert_string_equal(spec.devices[2].name, "h100-sxm");
     assert_string_equal(spec.name, "l4");
     orr_spec_clear(&spec, &memory.table);
-    assert_int_equal(orr_spec_parse("cpu", &memory.table, &spec, &error), ORR_EXIT_OK);
+    assert_int_equal(orr_spec_parse("cpu", NULL, &memory.table, &spec, &error), ORR_EXIT_OK);
     assert_true(spec.open == orr_cpu_open && !spec.virtual_clock);
     orr_spec_clear(&spec, &memory.table);
 }
 
 static void a_wrong_spec_is_wrong_usage_and_a_wrong_machine_bad_input(void **state) {
     (void)state;
-#define EXPECTED "; expected sim:MACHINE[*N] or cpu[*N], joined by +"
+#define EXPECTED "; expected sim:MACHINE[*N], cpu[*N] or cuda:GPUS[*N], joined by +"
     expect_spec("", ORR_EXIT_USAGE, 0, "--devices '': no such target" EXPECTED);
     expect_spec("gpu", ORR_EXIT_USAGE, 0, "--devices 'gpu': no such target" EXPECTED);
     expect_spec("sim:", ORR_EXIT_USAGE, 0, "--devices 'sim:': no such target" EXPECTED);
@@ -300,11 +300,25 @@ static void a_wrong_spec_is_wrong_usage_and_a_wrong_machine_bad_input(void **sta
     expect_spec("cpu+sim:h100", ORR_EXIT_USAGE, 0,
                 "--devices 'sim:h100': one run has one backend" EXPECTED);
     expect_spec("sim:h100+", ORR_EXIT_USAGE, 0, "--devices '': no such target" EXPECTED);
+    static const char *const no_gpus[] = {"cuda:",     "cuda:x",  "cuda:0,",  "cuda:1-0",
+                                          "cuda:0--1", "cuda:64", "cuda:0.5", "cuda:0,,1"};
+    for (size_t i = 0; i < sizeof no_gpus / sizeof no_gpus[0]; i++) {
+        char message[256];
+        snprintf(message, sizeof message,
+                 "--devices '%s': GPUs are numbers from 0 to 63, as in 0, 0-3 or 0,2" EXPECTED,
+                 no_gpus[i]);
+        expect_spec(no_gpus[i], ORR_EXIT_USAGE, 0, message);
+    }
+    expect_spec("cuda", ORR_EXIT_USAGE, 0, "--devices 'cuda': no such target" EXPECTED);
+    expect_spec("cuda:0*0", ORR_EXIT_USAGE, 0,
+                "--devices 'cuda:0*0': the number behind * must be a positive count" EXPECTED);
+    expect_spec("cuda:0-63*9999", ORR_EXIT_USAGE, 0,
+                "--devices 'cuda:0-63*9999': more than 131072 devices" EXPECTED);
+    expect_spec("cpu+cuda:0", ORR_EXIT_USAGE, 0,
+                "--devices 'cuda:0': one run has one backend" EXPECTED);
 #undef EXPECTED
     expect_spec("sim:h10*8", ORR_EXIT_INPUT, 0, "unknown machine 'h10'; did you mean 'h100'?");
     expect_spec("sim:./none.lua", ORR_EXIT_INPUT, 0, "./none.lua: No such file or directory");
-    expect_spec("cuda:0-7", ORR_EXIT_UNAVAILABLE, 0,
-                "--devices 'cuda:0-7': this build has no CUDA backend");
 }
 
 static void a_spec_may_name_a_machine_file(void **state) {
