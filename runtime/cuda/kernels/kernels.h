@@ -22,21 +22,39 @@
 #ifndef ORR_RUNTIME_CUDA_KERNELS_H
 #define ORR_RUNTIME_CUDA_KERNELS_H
 
+#include "runtime/cuda/kernels/attention.h"
 #include "runtime/cuda/kernels/basic.h"
 #include "runtime/cuda/kernels/collective.h"
+#include "runtime/cuda/kernels/image.h"
 #include "runtime/cuda/kernels/norm.h"
+#include "runtime/cuda/kernels/product.h"
+#include "runtime/cuda/kernels/quantize.h"
+#include "runtime/cuda/kernels/serving.h"
+#include "runtime/cuda/kernels/update.h"
 
 /* X(family): every kernels/<family>.cu. */
 #define ORR__CUDA_FAMILY_LIST(X)                                                                   \
+    X(attention)                                                                                   \
     X(basic)                                                                                       \
     X(collective)                                                                                  \
-    X(norm)
+    X(image)                                                                                       \
+    X(norm)                                                                                        \
+    X(product)                                                                                     \
+    X(quantize)                                                                                    \
+    X(serving)                                                                                     \
+    X(update)
 
 /* X(family, kernel, struct): every kernel. */
 #define ORR__CUDA_KERNEL_LIST(X)                                                                   \
+    ORR__CUDA_KERNELS_ATTENTION(X)                                                                 \
     ORR__CUDA_KERNELS_BASIC(X)                                                                     \
     ORR__CUDA_KERNELS_COLLECTIVE(X)                                                                \
-    ORR__CUDA_KERNELS_NORM(X)
+    ORR__CUDA_KERNELS_IMAGE(X)                                                                     \
+    ORR__CUDA_KERNELS_NORM(X)                                                                      \
+    ORR__CUDA_KERNELS_PRODUCT(X)                                                                   \
+    ORR__CUDA_KERNELS_QUANTIZE(X)                                                                  \
+    ORR__CUDA_KERNELS_SERVING(X)                                                                   \
+    ORR__CUDA_KERNELS_UPDATE(X)
 
 enum orr__cuda_family {
 #define ORR__CUDA_FAMILY_ENUM(family) ORR__FAMILY_##family,
