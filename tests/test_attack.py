@@ -903,7 +903,8 @@ command("a machine that is not there names the nearest", 3, ["did you mean 'h100
 command("no devices", 2, ["positive count"], "run", "ok.lua", "--devices", "sim:h100*0")
 command("too many devices", 2, ["131072"], "run", "ok.lua", "--devices", "sim:h100*131073")
 command("two backends in a run", 2, ["one backend"], "run", "ok.lua", "--devices", "sim:h100+cpu")
-command("a target that is not built in", 5, ["CUDA"], "run", "ok.lua", "--devices", "cuda:0")
+command("a target that is not built in", 5, ["CUDA"], "run", "ok.lua", "--devices", "cuda:0",
+        "--cudart", "./none.so")
 command("a trace into a folder that is not there", 4, ["/nope/x.db"],
         "run", "ok.lua", "-o", "/nope/x.db")
 command("a trace into a folder", 4, ["folder"], "run", "ok.lua", "-o", "/")
