@@ -16,6 +16,9 @@ static const char outcomes_sql[] =
     "  WHERE status IN ('poisoned', 'failed', 'skipped') GROUP BY status) AS g"
     " JOIN cmd AS c ON c.id = g.first ORDER BY g.first";
 
+static const char warnings_sql[] = "SELECT value FROM meta WHERE key LIKE '%\\_warning' ESCAPE '\\'"
+                                   " ORDER BY key";
+
 static const char *text_of(sqlite3_stmt *row, int column) {
     const char *text = (const char *)sqlite3_column_text(row, column);
     return text ? text : "";
@@ -53,6 +56,11 @@ static void print_outcomes(const struct orr_cli *cli, sqlite3_stmt *row) {
     }
 }
 
+static void print_warnings(const struct orr_cli *cli, sqlite3_stmt *row) {
+    while (sqlite3_step(row) == SQLITE_ROW)
+        fprintf(cli->err, "warning: %s\n", text_of(row, 0));
+}
+
 static void print_rows(const struct orr_cli *cli, sqlite3 *database, const char *sql,
                        void (*print)(const struct orr_cli *cli, sqlite3_stmt *row)) {
     sqlite3_stmt *row = NULL;
@@ -67,6 +75,7 @@ void orr_notices_print(const struct orr_cli *cli, const char *path) {
     if (sqlite3_open_v2(path, &database, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK) {
         print_rows(cli, database, findings_sql, print_findings);
         print_rows(cli, database, outcomes_sql, print_outcomes);
+        print_rows(cli, database, warnings_sql, print_warnings);
     }
     sqlite3_close(database);
 }

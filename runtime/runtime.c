@@ -323,14 +323,8 @@ enum orr_status orr_runtime_create(const struct orr_runtime_config *config,
     return ORR_OK;
 }
 
-static void note_meta(void *context, const char *key, const char *value, bool tell) {
-    (void)tell;
+static void note_meta(void *context, const char *key, const char *value) {
     orr_runtime_meta(context, key, value);
-}
-
-void orr_runtime_notes(const struct orr_runtime *runtime, orr_backend_note note, void *context) {
-    if (runtime->verbs->notes)
-        runtime->verbs->notes(runtime->backend, note, context);
 }
 
 /* The sink outlives the runtime, but what it still holds refers to the runtime's names. Its own
@@ -350,8 +344,8 @@ void orr_runtime_destroy(struct orr_runtime **handle) {
     struct orr_runtime *runtime = *handle;
     if (!runtime)
         return;
-    if (runtime->backend && runtime->writer)
-        orr_runtime_notes(runtime, note_meta, runtime);
+    if (runtime->backend && runtime->verbs->notes)
+        runtime->verbs->notes(runtime->backend, note_meta, runtime);
     if (runtime->backend)
         runtime->backend->verbs->close(runtime->backend);
     release_sink(runtime);

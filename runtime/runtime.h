@@ -89,9 +89,6 @@ bool orr_runtime_hung(const struct orr_runtime *runtime);
  * is at 'k' at case.lua:7", "makes no more calls". False if the backend can't say. */
 bool orr_runtime_host_reason(const struct orr_runtime *runtime, uint32_t host, char *text,
                              size_t size);
-/* What the backend has to say of the run so far besides its commands; destroy writes the same to
- * the trace's meta. */
-void orr_runtime_notes(const struct orr_runtime *runtime, orr_backend_note note, void *context);
 /* The first fault that took effect, as text; NULL: none. Borrowed until destroy. */
 const char *orr_runtime_fault(const struct orr_runtime *runtime);
 /* After orr_runtime_finish: the first perturbation that concerned nothing, because no command is

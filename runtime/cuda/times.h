@@ -54,7 +54,9 @@ struct orr__cuda_bounds {
     int64_t enqueue_ns, enqueued_ns; /* the host's call began, returned */
     int64_t before_ns;               /* finish of the command before it in its stream */
     int64_t awaited_ns;              /* latest finish of what it waited for */
-    int64_t observed_ns;             /* a time at which it was known to be done */
+    /* A time at which it was known to be done. CUPTI is asked once for all commands of one such
+     * time: of those that are found done together it should be the same. */
+    int64_t observed_ns;
 };
 
 /* Counts of a run. */
@@ -90,8 +92,8 @@ enum orr_ts_source orr__cuda_times_source(const struct orr__cuda_times *times);
 const char *orr__cuda_times_reason(const struct orr__cuda_times *times);
 const struct orr__cuda_times_counts *orr__cuda_times_counts(const struct orr__cuda_times *times);
 
-/* What is worth knowing of all this, as keys of the trace's table meta: "timestamps" (the source),
- * and counts that are not 0. `tell`: whoever asked for the run should be told. */
+/* What is worth knowing of all this, as rows of the trace's table meta: "timestamps" (the source),
+ * "timestamps_warning" if commands went without it, and counts that are not 0. */
 void orr__cuda_times_notes(const struct orr__cuda_times *times, orr_backend_note note,
                            void *context);
 
