@@ -21,6 +21,7 @@ static const struct verb {
      "run a schedule that explore saved again, or say that it no longer fits"},
     {"devices", orr_cli_devices,
      "list the machines that can be simulated, or one with its sources"},
+    {"doctor", orr_cli_doctor, "describe this machine: what can be run on, and if no GPU, why"},
     {"test", orr_cli_test, "run scenarios and judge their expectations"},
 };
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
@@ -80,7 +81,7 @@ static enum orr_exit unknown_verb(const struct orr_cli *cli, const char *word) {
         return orr_cli_usage(cli, NULL, "unknown verb '%s'; did you mean '%s'?", word, nearest);
     return orr_cli_usage(cli, NULL,
                          "unknown verb '%s'; this version has run, analyze, export, "
-                         "check, explore, replay, devices and test",
+                         "check, explore, replay, devices, doctor and test",
                          word);
 }
 
@@ -95,7 +96,7 @@ static enum orr_exit dispatch(const struct orr_cli *cli, int argc, char **argv) 
     if (argc < 2)
         return orr_cli_usage(cli, NULL,
                              "expected a verb: run, analyze, export, check, explore, replay, "
-                             "devices or test");
+                             "devices, doctor or test");
     for (int i = 0; i < VERB_COUNT; i++)
         if (strcmp(verbs[i].name, word) == 0)
             return verbs[i].run(cli, argc - 1, argv + 1);

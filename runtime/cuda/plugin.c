@@ -31,11 +31,14 @@ static enum orr_status probe(const struct orr_cuda_options *options, bool librar
                              struct orr_cuda_machine *out_machine, struct orr_error *error) {
     struct orr_memory memory = orr_memory_system();
     struct orr__cuda_api *api;
-    *out_machine = (struct orr_cuda_machine){0};
+    struct orr_error reason = {0};
+    orr__cuda_machine_clear(out_machine);
     orr__cuda_set_environment();
-    enum orr_status status = orr__cuda_library_open(cudart_of(options), &memory, &api, error);
-    if (status != ORR_OK)
-        return status;
+    enum orr_status status = orr__cuda_library_open(cudart_of(options), &memory, &api, &reason);
+    if (status != ORR_OK) {
+        orr__cuda_note_missing(out_machine, ORR__CUDA_RUNTIME, &reason);
+        return orr_error_set(error, status, "%s", reason.text);
+    }
     status = orr__cuda_probe(api, out_machine, error);
     if (libraries)
         orr__cuda_probe_libraries(api, out_machine);

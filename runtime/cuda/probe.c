@@ -120,12 +120,16 @@ static enum orr_status describe(const struct orr__cuda_api *api, int index,
     return attributes(api, index, gpu, error);
 }
 
+void orr__cuda_machine_clear(struct orr_cuda_machine *machine) {
+    *machine = (struct orr_cuda_machine){0};
+    snprintf(machine->architectures, sizeof machine->architectures, "%s",
+             orr__cuda_architectures());
+}
+
 enum orr_status orr__cuda_probe(const struct orr__cuda_api *api,
                                 struct orr_cuda_machine *out_machine, struct orr_error *error) {
     uint32_t count;
-    *out_machine = (struct orr_cuda_machine){0};
-    snprintf(out_machine->architectures, sizeof out_machine->architectures, "%s",
-             orr__cuda_architectures());
+    orr__cuda_machine_clear(out_machine);
     enum orr_status status =
         orr__cuda_check(api, api->rt.cudaRuntimeGetVersion(&out_machine->runtime_version),
                         "cudaRuntimeGetVersion", error);
@@ -173,18 +177,30 @@ static void library_version(struct orr__cuda_api *api, enum orr__cuda_library li
     }
 }
 
+/* The next row, with the library's name. */
+static struct orr_cuda_library *add_row(struct orr_cuda_machine *machine,
+                                        enum orr__cuda_library library) {
+    struct orr_cuda_library *row = &machine->libraries[machine->library_count++];
+    *row = (struct orr_cuda_library){0};
+    snprintf(row->name, sizeof row->name, "%s", orr__cuda_library_name(library));
+    return row;
+}
+
+void orr__cuda_note_missing(struct orr_cuda_machine *machine, enum orr__cuda_library library,
+                            const struct orr_error *error) {
+    struct orr_cuda_library *row = add_row(machine, library);
+    snprintf(row->missing, sizeof row->missing, "%s", error->text);
+}
+
 void orr__cuda_probe_libraries(struct orr__cuda_api *api, struct orr_cuda_machine *machine) {
-    machine->library_count = ORR__CUDA_LIBRARIES;
     for (int i = 0; i < ORR__CUDA_LIBRARIES; i++) {
         enum orr__cuda_library library = (enum orr__cuda_library)i;
-        struct orr_cuda_library *row = &machine->libraries[i];
         struct orr_error error = {0};
-        *row = (struct orr_cuda_library){0};
-        snprintf(row->name, sizeof row->name, "%s", orr__cuda_library_name(library));
         if (orr__cuda_need(api, library, &error) != ORR_OK) {
-            snprintf(row->missing, sizeof row->missing, "%s", error.text);
+            orr__cuda_note_missing(machine, library, &error);
             continue;
         }
+        struct orr_cuda_library *row = add_row(machine, library);
         snprintf(row->path, sizeof row->path, "%s", orr__cuda_library_path(api, library));
         library_version(api, library, row);
     }

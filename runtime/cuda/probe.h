@@ -29,12 +29,20 @@ void orr__cuda_set_environment(void);
 enum orr_status orr__cuda_probe_gpus(const struct orr__cuda_api *api, uint32_t *out_count,
                                      struct orr_error *error) ORR_MUST_CHECK;
 
+/* Nothing is known yet but what this build has code for. */
+void orr__cuda_machine_clear(struct orr_cuda_machine *machine);
+
 /* Fills what is known of the machine, as far as it goes; versions first, then GPUs. */
 enum orr_status orr__cuda_probe(const struct orr__cuda_api *api,
                                 struct orr_cuda_machine *out_machine,
                                 struct orr_error *error) ORR_MUST_CHECK;
 
-/* Opens each library of a table of real ones, for its path and version or what is wrong. */
+/* Opens each library of a table of real ones: a row with its path and version, or why it isn't
+ * there. */
 void orr__cuda_probe_libraries(struct orr__cuda_api *api, struct orr_cuda_machine *machine);
+
+/* A row for a library that isn't there. */
+void orr__cuda_note_missing(struct orr_cuda_machine *machine, enum orr__cuda_library library,
+                            const struct orr_error *error);
 
 #endif
