@@ -172,10 +172,15 @@ IMAGE_OBJECTS := $(IMAGES:.fatbin=.image.o)
 PLUGIN := $(if $(CUDA_FOUND),$(BUILD)/orrery-cuda.so)
 CUDA_ARCHIVE := $(if $(CUDA_FOUND),$(BUILD)/libcuda_backend.a)
 FAKE_ARCHIVE := $(if $(CUDA_FOUND),$(BUILD)/libfake_cuda.a)
+# What checks a GPU: tests/device, as a program of its own that needs nothing of the machine but
+# the C library and NVIDIA's.
+DEVICE_SOURCES := $(if $(CUDA_FOUND),$(sort $(wildcard tests/device/*.c)))
+DEVICE_OBJECTS := $(call objects,$(DEVICE_SOURCES))
+DEVICE_CHECK := $(if $(CUDA_FOUND),$(BUILD)/device-check/orrery-device-check)
 # The fakes under the real libraries' names, for LD_LIBRARY_PATH.
 FAKE_LIBRARY := $(if $(CUDA_FOUND),$(BUILD)/fake/libcudart.so.13)
 
-ALL_OBJECTS := $(sort $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(call objects,$(LIB_SOURCES) \
+ALL_OBJECTS := $(sort $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(DEVICE_OBJECTS) $(call objects,$(LIB_SOURCES) \
 	$(CLI_SOURCES) $(TEST_SOURCES) $(FUZZ_SOURCES) \
 	$(TEST_SHARED_SOURCES) $(wildcard tests/fuzzer.c) $(BENCH_SOURCES) $(BENCH_SHARED_SOURCES)))
 
@@ -248,7 +253,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)
 $(call objects,$(TEST_SOURCES) $(TEST_SHARED_SOURCES)): OBJECT_FLAGS = $(TEST_CFLAGS)
 $(call objects,$(filter tests/cuda% tests/test_cuda%,$(TEST_SOURCES) $(TEST_SHARED_SOURCES))): \
 	OBJECT_FLAGS = $(TEST_CFLAGS) $(CUDA_CPPFLAGS)
-$(CUDA_OBJECTS) $(FAKE_OBJECTS): OBJECT_FLAGS = $(CUDA_CPPFLAGS)
+$(CUDA_OBJECTS) $(FAKE_OBJECTS) $(DEVICE_OBJECTS): OBJECT_FLAGS = $(CUDA_CPPFLAGS)
 $(BUILD)/obj/runtime/cuda/images.o: OBJECT_FLAGS = $(CUDA_CPPFLAGS) \
 	-DORR__CUDA_ARCHITECTURES='"$(strip $(ARCHES))"'
 $(BUILD)/obj/runtime/cuda/images.o: $(BUILD_ROOT)/cuda/flags
@@ -332,6 +337,25 @@ $(BUILD)/fake/libcudart.so.13: $(FAKE_OBJECTS) $(STATIC) sim/fake_devices/cuda/l
 		$(LIBS) -o $@)
 	$(Q)cd $(@D) && for l in libcublas.so.13 libcublasLt.so.13 libnccl.so.2 libcupti.so.13; do \
 		ln -sf libcudart.so.13 $$l || exit 1; done
+
+# The steps, without main(), for the test that runs them over the fake devices.
+$(BUILD)/libdevice_check.a: $(filter-out %/main.o,$(DEVICE_OBJECTS))
+	@rm -f $@
+	$(call run,AR,$@,$(AR) rcs $@ $^)
+$(BUILD)/tests/test_cuda_device_check: $(BUILD)/libdevice_check.a
+
+# OpenBLAS is linked in where there is an archive of it.
+STATIC_BLAS := $(wildcard $(shell $(PKG_CONFIG) --variable=libdir openblas 2>/dev/null)/libopenblas.a)
+$(BUILD)/device-check/orrery-device-check: $(DEVICE_OBJECTS) $(BUILD)/libtests.a $(CUDA_ARCHIVE) \
+		$(STATIC)
+	@mkdir -p $(@D)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $^ $(or $(STATIC_BLAS),$(call pkg,--libs openblas)) \
+		-lpthread -ldl -lm -o $@)
+
+.PHONY: device-check
+device-check: $(DEVICE_CHECK) ## checks the backend on this machine's GPU; skipped without one
+	$(if $(CUDA_FOUND),@scripts/device-check $(DEVICE_CHECK) || [ $$? = 77 ],@echo \
+		"skipped: there is no CUDA toolkit in $(CUDA_HOME), so there is nothing to check")
 
 # tests/fuzz_*.c define LLVMFuzzerTestOneInput; tests/fuzzer.c brings main(), so any compiler will
 # do.

@@ -1,0 +1,132 @@
+/* Step 9: a machine file from half of the points, and what it predicts of the other half.
+ *
+ * The model is the simulator's: a fixed time and a rate. Copies and kernels give bandwidths, matrix
+ * products the share of the peak that is reached, as a curve over their FLOPs. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/device/check.h"
+
+enum { KINDS = POINT_KERNEL + 1 };
+
+/* ns = fixed + per_unit * units, by least squares of relative errors; every other point. */
+struct line {
+    double fixed_ns, per_unit;
+    int points;
+};
+
+static double units(const struct check_point *point) {
+    return point->kind == POINT_GEMM ? point->flops : point->bytes;
+}
+
+static bool is_fitted(const struct check_points *points, int index) {
+    int before = 0;
+    for (int i = 0; i < index; i++)
+        before += points->items[i].kind == points->items[index].kind;
+    return before % 2 == 0;
+}
+
+/* Weights 1 / ns^2 make errors relative: small copies count as much as large ones. */
+static struct line fit(const struct check_points *points, enum check_point_kind kind) {
+    double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
+    struct line line = {0};
+    for (int i = 0; i < points->count; i++) {
+        const struct check_point *point = &points->items[i];
+        if (point->kind != kind || !is_fitted(points, i) || point->ns <= 0)
+            continue;
+        double y = (double)point->ns, x = units(point), weight = 1 / (y * y);
+        w += weight, wx += weight * x, wy += weight * y;
+        wxx += weight * x * x, wxy += weight * x * y;
+        line.points++;
+    }
+    double determinant = w * wxx - wx * wx;
+    if (line.points >= 2 && determinant > 0) {
+        line.per_unit = (w * wxy - wx * wy) / determinant;
+        line.fixed_ns = (wy - line.per_unit * wx) / w;
+    }
+    return line;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void predict(struct check *check, enum check_point_kind kind, const struct line *line) {
+    double errors[CHECK_POINTS_MAX];
+    int count = 0;
+    const char *text = check_point_kind_text(kind);
+    for (int i = 0; i < check->points->count; i++) {
+        const struct check_point *point = &check->points->items[i];
+        if (point->kind != kind || is_fitted(check->points, i) || point->ns <= 0)
+            continue;
+        double ns = line->fixed_ns + line->per_unit * units(point);
+        errors[count++] = fabs(ns - (double)point->ns) / (double)point->ns;
+        check_say(check, text, CHECK_NOTE, "%s of %.3g: predicted %.1f us, measured %.1f us",
+                  point->name, units(point), ns / 1e3, (double)point->ns / 1e3);
+    }
+    if (count == 0)
+        return;
+    qsort(errors, (size_t)count, sizeof *errors, by_value);
+    check_say(check, text, CHECK_NOTE, "%d predicted: relative error %.1f %% median, %.1f %% most",
+              count, 100 * errors[count / 2], 100 * errors[count - 1]);
+}
+
+static double rate(const struct line *line) {
+    return line->per_unit > 0 ? 1e9 / line->per_unit : 0;
+}
+
+static void write_machine(struct check *check, const struct line lines[KINDS]) {
+    FILE *file = fopen(check->machine_path, "w");
+    if (!file) {
+        check_say(check, "machine", CHECK_FAIL, "can't write '%s'", check->machine_path);
+        return;
+    }
+    const struct orr_cuda_gpu *gpu = &check->machine.gpus[0];
+    fprintf(file,
+            "-- %s, as orrery-device-check measured it.\n\n"
+            "local here = \"measured by orrery-device-check on this machine\"\n\n"
+            "return {\n"
+            "    kind = \"gpu\",\n"
+            "    memory_bytes = { %llu, source = \"cudaMemGetInfo\" },\n"
+            "    bandwidth = { %.0f, source = here .. \": copies within the device\" },\n"
+            "    sm_count = { %u, source = \"its attributes\" },\n"
+            "    peak = {\n"
+            "        vector = { f32 = { %.0f, source = \"its clock: 2 x 128 lanes\" } },\n"
+            "        matrix = { bf16 = { %.0f, source = here .. \": matrix products\" } },\n"
+            "    },\n"
+            "    kernel_fixed_ns = { %.0f, source = here .. \": kernels\" },\n"
+            "    host_bandwidth = { %.0f, source = here .. \": uploads\" },\n"
+            "    host_latency_ns = { %.0f, source = here .. \": uploads\" },\n"
+            "    peer_bandwidth = { %.0f, source = \"none measured: copies within the device\" },\n"
+            "}\n",
+            gpu->name, (unsigned long long)gpu->memory_bytes, rate(&lines[POINT_DEVICE_COPY]),
+            gpu->sm_count, 2.0 * 128 * gpu->sm_count * gpu->clock_khz * 1e3,
+            rate(&lines[POINT_GEMM]), fmax(0, lines[POINT_KERNEL].fixed_ns),
+            rate(&lines[POINT_UPLOAD]), fmax(0, lines[POINT_UPLOAD].fixed_ns),
+            rate(&lines[POINT_DEVICE_COPY]));
+    bool written = fclose(file) == 0;
+    check_say(check, "machine", written ? CHECK_PASS : CHECK_FAIL, "%s", check->machine_path);
+}
+
+void check_model(struct check *check) {
+    struct line lines[KINDS];
+    if (check->points->count == 0) {
+        check_say(check, "model", CHECK_SKIP, "no points were measured");
+        return;
+    }
+    for (int kind = 0; kind < KINDS; kind++) {
+        lines[kind] = fit(check->points, (enum check_point_kind)kind);
+        if (lines[kind].points < 2)
+            continue;
+        check_say(check, check_point_kind_text((enum check_point_kind)kind), CHECK_NOTE,
+                  "fitted to %d points: %.2f us + %.4g per second", lines[kind].points,
+                  lines[kind].fixed_ns / 1e3, rate(&lines[kind]));
+        predict(check, (enum check_point_kind)kind, &lines[kind]);
+    }
+    if (check->machine_path && !check->fake)
+        write_machine(check, lines);
+    check_say(check, "model", check->fake ? CHECK_SKIP : CHECK_PASS, "%s",
+              check->fake ? "a fake device's time means nothing" : "reported, without a threshold");
+}
