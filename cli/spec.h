@@ -39,9 +39,10 @@ struct orr_spec {
 };
 
 /* Parses a SPEC; `cuda` (NULL: defaults) says how to run on GPUs, its texts are borrowed until
- * clear. The spec stays where it is: `options` points into it. ORR_EXIT_USAGE for one that is no SPEC, ORR_EXIT_INPUT for an unknown or wrong
- * machine, ORR_EXIT_UNAVAILABLE for a backend that is not here, ORR_EXIT_FAILED without memory; the
- * text is in *error. Free with orr_spec_clear in any case. */
+ * clear. The spec stays where it is: `options` points into it. ORR_EXIT_USAGE for one that is no
+ * SPEC, ORR_EXIT_INPUT for an unknown or wrong machine, ORR_EXIT_UNAVAILABLE for a backend that is
+ * not here or a GPU that can't be used, ORR_EXIT_FAILED without memory; the text is in *error. Free
+ * with orr_spec_clear in any case. */
 enum orr_exit orr_spec_parse(const char *text, const struct orr_cuda_options *cuda,
                              const struct orr_memory *memory, struct orr_spec *out_spec,
                              struct orr_error *error);

@@ -177,7 +177,7 @@ static bool look(struct search *search) {
 
 static enum orr_status load(struct orr__cuda_api *api, enum orr__cuda_library library,
                             struct orr_error *error) {
-    struct search search = {.real = (struct real *)api, .library = library};
+    struct search search = {.library = library, .real = (struct real *)api};
     snprintf(search.file, sizeof search.file, "%s.so.%d", libraries[library].stem,
              libraries[library].major);
     if (look(&search))

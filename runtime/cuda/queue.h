@@ -6,8 +6,8 @@
  * with a queue whose table of entry points runs everything at once.
  *
  *     struct orr__k_softmax a = {.x = x->data, .y = y->data, .rows = rows, .width = width};
- *     status = orr__cuda_launch(queue, ORR__K_softmax_f32, orr__cuda_grid(queue, rows), 256, 33 * 4,
- *                               &a, error);
+ *     status = orr__cuda_launch(queue, ORR__K_softmax_f32, orr__cuda_grid_rows(queue, rows),
+ *                               ORR__CUDA_BLOCK, ORR__CUDA_SHARED_SCRATCH, &a, error);
  *
  * Threads: a queue belongs to the host's thread. */
 #ifndef ORR_RUNTIME_CUDA_QUEUE_H

@@ -40,6 +40,11 @@ LAYERS = {
     "tests/": ["runtime/", "sim/", "trace/", "hazards/", "analyzer/", "scenarios/", "cli/",
                "orrery.h"],
 }
+# NVIDIA's headers and what is made of them stay in these; all others have the plugin's header.
+CUDA_ROOMS = ("runtime/cuda/", "sim/fake_devices/cuda/", "tests/", "bench/")
+CUDA_DOOR = "runtime/cuda/plugin.h"
+# The words of kernels: the GPU's or the fake devices', which the include path decides.
+KERNEL_WORDS = "device.h"
 PRODUCTION = ("runtime/", "sim/", "trace/", "hazards/", "analyzer/", "scenarios/", "cli/")
 
 # Calls that the library must not make: (pattern of the identifier, what to do instead).
@@ -67,6 +72,7 @@ KNOWN_FILES = [
     "sim/fake_devices/*.lua", "scenarios/*.lua", "scenarios/*.csv", "scenarios/*.jsonl",
     "tests/*.sh", "tests/*.py", "tests/*.js", "tests/*.supp", "tests/tidy/*",
     "tests/golden/*.golden", "tests/data/*", "tests/*/*", "runtime/cuda/*.cu",
+    "runtime/cuda/*.S", "runtime/cuda/*.map", "sim/fake_devices/cuda/*.map",
     "bench/*.md", "bench/*.cpp",
 ]
 
@@ -127,6 +133,7 @@ def blank(text, keep_strings=False):
 
 class Tree:
     def __init__(self, root, allow=None):
+        self.variables = {}
         self.root = root
         self.allow = Allowances(allow or os.path.join(root, "tests/tidy/allow.txt"))
         self.files = sorted(self._list())
@@ -161,13 +168,22 @@ class Tree:
                                "VARIANT=release", *arguments], capture_output=True, text=True)
 
     def variable(self, name):
-        return self.make("print-" + name).stdout.split()
+        if name not in self.variables:
+            self.variables[name] = self.make("print-" + name).stdout.split()
+        return self.variables[name]
 
-    def archive(self):
-        """The release library, built; None when it does not build (then other tests say why)."""
-        if self.make("lib").returncode != 0:
+    def has_cuda(self):
+        """Whether the backend for GPUs is built here: there is a toolkit."""
+        return bool(self.variable("CUDA_FOUND"))
+
+    def archives(self):
+        """The release library and, with a toolkit, the CUDA backend and the fake devices, built;
+        None when something does not build (then other tests say why)."""
+        names = self.variable("STATIC") + self.variable("CUDA_ARCHIVE") + self.variable(
+            "FAKE_ARCHIVE")
+        if self.make(*names).returncode != 0:
             return None
-        return os.path.join(self.root, os.environ.get("BUILD_ROOT", "build"), "release/liborrery.a")
+        return [os.path.join(self.root, name) for name in names]
 
 
 def output(*command):
@@ -183,11 +199,17 @@ def line_of(text, offset):
 
 def rule_1_layers(tree):
     """includes go downwards only, by paths from the repository root"""
-    for path in tree.of(".c", ".h"):
+    for path in tree.of(".c", ".h", ".cu"):
         text = blank(tree.text(path), keep_strings=True)
         home = max((p for p in LAYERS if path.startswith(p)), key=len, default="")
         for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', text, re.M):
             target, where = match.group(1), "%s:%d" % (path, line_of(text, match.start()))
+            if target == KERNEL_WORDS and path.startswith("runtime/cuda/kernels/"):
+                continue
+            if (target.startswith("runtime/cuda/") and target != CUDA_DOOR
+                    and not path.startswith(CUDA_ROOMS)):
+                yield '%s: "%s" is private to the CUDA backend; write "%s"' % (
+                    where, target, CUDA_DOOR)
             # An embedded file's header, or an embedded folder's, is made by the build.
             source = re.sub(r"(\.(?:sql|lua|html|css|js))\.h$|/embed\.h$", r"\1", target)
             if not os.path.exists(os.path.join(tree.root, source)) or target.startswith("."):
@@ -214,7 +236,7 @@ def rule_3_conditions(tree):
     """no simulation in any #if, no test hooks in production files"""
     words = re.compile(r"SIM|SIMULAT\w*|VIRTUAL|(?:UNIT)?TEST(?:S|ING)?|MOCK\w*|FAKE|FUZZ\w*", re.I)
     hooks = re.compile(r"\b\w*(?:_for_test(?:s|ing)?|_test_hook|test_only)\b")
-    for path in tree.of(".c", ".h", under=PRODUCTION):
+    for path in tree.of(".c", ".h", ".cu", under=PRODUCTION):
         lines = blank(tree.text(path)).splitlines()
         for number, line in enumerate(lines, 1):
             condition = re.match(r"\s*#\s*(?:el)?if(?:n?def)?\b(.*)", line)
@@ -232,7 +254,7 @@ def rule_3_conditions(tree):
 
 def rule_4_calls(tree):
     """no clock, sleep, rand, getenv, thread, exit or abort outside named files"""
-    for path in tree.of(".c", ".h", under=PRODUCTION):
+    for path in tree.of(".c", ".h", ".cu", under=PRODUCTION):
         text = blank(tree.text(path))
         for names, instead in BANNED:
             # Not a member (x->exit, x.time), not (*exit)(...) of a table, not a longer name.
@@ -243,17 +265,20 @@ def rule_4_calls(tree):
 
 
 def rule_5_exports(tree):
-    """exported symbols start with orr_"""
-    archive = tree.archive()
-    if archive is None:
+    """exported symbols start with orr_; those of the fake devices may have names of NVIDIA's"""
+    archives = tree.archives()
+    if archives is None:
         yield "the library does not build; see make lib"
         return
     member = ""
-    for line in output("nm", "-g", "--defined-only", archive).splitlines():
-        if line.endswith(":"):
+    for line in output("nm", "-g", "--defined-only", *archives).splitlines():
+        if line.endswith(".a:"):
+            prefixes = ("orr_", "cuda", "cublas", "nccl", "cupti") if "fake_cuda" in line else (
+                "orr_",)
+        elif line.endswith(":"):
             member = line[:-1]
         parts = line.split()
-        if len(parts) == 3 and not parts[2].startswith("orr_"):
+        if len(parts) == 3 and not parts[2].startswith(prefixes):
             if not tree.allow.allows(5, member, parts[2]):
                 yield "%s: exports %s; make it static or name it orr_%s" % (
                     member, parts[2], parts[2])
@@ -261,12 +286,12 @@ def rule_5_exports(tree):
 
 def rule_6_globals(tree):
     """no writable globals"""
-    archive = tree.archive()
-    if archive is None:
+    archives = tree.archives()
+    if archives is None:
         yield "the library does not build; see make lib"
         return
     member = ""
-    for line in output("objdump", "-t", archive).splitlines():
+    for line in output("objdump", "-t", *archives).splitlines():
         named = re.match(r"(\S+\.o):\s+file format", line)
         if named:
             member = named.group(1)
@@ -294,7 +319,8 @@ def clang_format():
 
 def rule_7_spacing(tree):
     """100 columns, no tabs outside the makefile, no trailing space, formatted by clang-format 14"""
-    code = (".c", ".h", ".lua", ".sql", ".sh", ".py", ".js", ".css", ".md", "Makefile", ".ci/run")
+    code = (".c", ".h", ".cu", ".S", ".map", ".lua", ".sql", ".sh", ".py", ".js", ".css",
+            ".md", "Makefile", ".ci/run")
     for path in tree.files:
         if not (path.endswith(code) or path.startswith("scripts/")):
             continue
@@ -314,7 +340,7 @@ def rule_7_spacing(tree):
     if command is None:
         tree.skips.append("clang-format 14 is not here: formatting was not checked")
         return
-    sources = [os.path.join(tree.root, f) for f in tree.of(".c", ".h")]
+    sources = [os.path.join(tree.root, f) for f in tree.of(".c", ".h", ".cu")]
     if not sources:
         return
     result = subprocess.run([command, "--dry-run", "-Werror", *sources], capture_output=True,
@@ -332,8 +358,11 @@ def rule_8_dead(tree):
     """no dead files, no test left out"""
     listed = set()
     for name in ("LIB_SOURCES", "CLI_SOURCES", "TEST_SOURCES", "FUZZ_SOURCES",
-                 "TEST_SHARED_SOURCES", "BENCH_SOURCES", "BENCH_SHARED_SOURCES"):
+                 "TEST_SHARED_SOURCES", "BENCH_SOURCES", "BENCH_SHARED_SOURCES", "CUDA_SOURCES",
+                 "FAKE_SOURCES", "KERNELS"):
         listed.update(tree.variable(name))
+    if not tree.has_cuda():
+        tree.skips.append("no CUDA toolkit: whether its files are compiled was not checked")
     embedded = set(tree.variable("EMBED"))
     mentions = {}
 
@@ -346,16 +375,24 @@ def rule_8_dead(tree):
     included = set()
     for path in tree.of(".c", ".h", ".cpp", ".cu"):
         included.update(re.findall(r'#\s*include\s+"([^"]+)"', tree.text(path)))
+    if KERNEL_WORDS in included:
+        included.update(f for f in tree.files if f.endswith("/" + KERNEL_WORDS))
+    needs_cuda = re.compile(r"^runtime/cuda/|^sim/fake_devices/cuda/|^tests/(?:test_)?cuda|"
+                            r"^bench/bench_cuda")
     for path in tree.files:
         if not any(fnmatch.fnmatchcase(path, kind) for kind in KNOWN_FILES):
             yield "%s: not a kind of file that is kept here; remove it, or move it" % path
         elif tree.allow.allows(8, path, "dead"):
             continue
-        elif path.endswith(".c") and path not in listed and not mentioned(
+        elif needs_cuda.search(path) and not tree.has_cuda():
+            continue
+        elif path.endswith((".c", ".cu")) and path not in listed and not mentioned(
                 os.path.basename(path), path):
             yield "%s: not compiled; move it to a folder of the makefile's, or remove it" % path
         elif path.endswith(".h") and path not in included:
             yield "%s: nothing includes it; remove it or use it" % path
+        elif path.endswith((".S", ".map")) and not mentioned(os.path.basename(path), path):
+            yield "%s: the makefile does not use it; remove it" % path
         elif (path.endswith((".sql", ".html", ".css", ".js")) and path not in embedded
               and not mentioned(os.path.basename(path), path)):
             yield "%s: neither embedded nor mentioned; remove it" % path
@@ -379,6 +416,8 @@ def rule_8_dead(tree):
                 yield "%s: there is no scenarios/%s.lua; remove it" % (path, name)
     tests = set(tree.variable("TESTS"))
     for path in tree.of(".c", under=("tests/test_",)):
+        if needs_cuda.search(path) and not tree.has_cuda():
+            continue
         name = os.path.basename(path)[:-2]
         if not any(os.path.basename(binary) == name for binary in tests):
             yield "%s: not in the makefile's TESTS" % path
