@@ -387,6 +387,8 @@ static enum orr_exit run_once(const struct orr_session_options *options,
         exit = compile(&session);
     if (exit == ORR_EXIT_OK)
         exit = orr_spec_parse(session.devices, &options->cuda, memory, &session.spec, error);
+    if (exit == ORR_EXIT_OK && options->serial_profile)
+        exit = orr_spec_profile(&session.spec, error);
     if (exit == ORR_EXIT_OK)
         exit = open_trace(&session);
     if (exit == ORR_EXIT_OK)
@@ -495,7 +497,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
                                 int *out_help, int *out_explain) {
     orr_session_defaults(out_options);
     const char *seed = "0", *trace = "full";
-    int timing_only = 0, check = 0;
+    int timing_only = 0, check = 0, serial_profile = 0;
     struct orr_cuda_words cuda = {0};
     *out_explain = 0;
     const struct orr_cli_option options[] = {
@@ -517,6 +519,7 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
         {"--cudart", &cuda.cudart, NULL},
         {"--timestamps", &cuda.timestamps, NULL},
         {"--collectives", &cuda.collectives, NULL},
+        {"--serial-profile", NULL, &serial_profile},
         {NULL, NULL, NULL}};
     struct orr_cli_positional words;
     char *storage[ORR_CLI_POSITIONAL_MAX];
@@ -525,6 +528,10 @@ enum orr_exit orr_session_parse(const struct orr_cli *cli, int argc, char **argv
         return exit;
     out_options->timing_only = timing_only != 0;
     out_options->check = check != 0;
+    out_options->serial_profile = serial_profile != 0;
+    if (timing_only && serial_profile)
+        return orr_cli_usage(cli, argv[0],
+                             "--serial-profile measures commands, which --timing-only leaves out");
     writable_words(argc, argv, &words, storage);
     if ((exit = read_seed(cli, argv[0], seed, &out_options->seed)) != ORR_EXIT_OK ||
         (exit = read_runner(cli, argv[0], out_options->runner)) != ORR_EXIT_OK ||

@@ -47,6 +47,7 @@ struct orr_session_options {
     bool check;         /* watch the run: findings go into the trace and the result */
     struct orr_monitor_options check_options;
     struct orr_cuda_options cuda; /* how to run on GPUs; its `gpus` is not used */
+    bool serial_profile;          /* measure each command alone, simulate the devices */
     const char *program;          /* where the run goes as a stream program; NULL: nowhere */
     void (*print)(void *context, const char *text, size_t length);
     void *print_context;

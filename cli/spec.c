@@ -248,6 +248,20 @@ enum orr_exit orr_spec_parse(const char *text, const struct orr_cuda_options *cu
     }
 }
 
+enum orr_exit orr_spec_profile(struct orr_spec *spec, struct orr_error *error) {
+    if (spec->virtual_clock) {
+        (void)orr_error_set(error, ORR_INVALID,
+                            "--serial-profile measures commands, and simulated devices have "
+                            "nothing to measure; expected --devices cuda:GPUS[*N] or cpu[*N]");
+        return ORR_EXIT_USAGE;
+    }
+    spec->profiled = (struct orr_profiled_options){.open = spec->open, .options = spec->options};
+    spec->open = orr_profiled_open;
+    spec->options = &spec->profiled;
+    spec->virtual_clock = true;
+    return ORR_EXIT_OK;
+}
+
 void orr_spec_clear(struct orr_spec *spec, const struct orr_memory *memory) {
     orr_memory_free(memory, spec->devices);
     orr_memory_free(memory, spec->gpus);

@@ -20,6 +20,7 @@
 #include "cli/cli.h"
 #include "runtime/backend.h"
 #include "runtime/cuda/plugin.h"
+#include "sim/profiled/profiled.h"
 
 /* Without --devices, and without a line "-- devices: SPEC" in the scenario. */
 #define ORR_SPEC_DEFAULT "sim:h100"
@@ -34,8 +35,9 @@ struct orr_spec {
     char name[ORR_DEVICE_NAME_MAX]; /* machine of the first part */
     uint32_t *gpus;                 /* of a run on GPUs: by device, the GPU that hosts it; owned */
     size_t gpu_capacity;
-    struct orr_cuda_options cuda; /* as they were given, with the GPUs */
-    const void *options;          /* what `open` takes: &cuda, or NULL */
+    struct orr_cuda_options cuda;         /* as they were given, with the GPUs */
+    const void *options;                  /* what `open` takes: &cuda, &profiled or NULL */
+    struct orr_profiled_options profiled; /* of a serial profile */
 };
 
 /* Parses a SPEC; `cuda` (NULL: defaults) says how to run on GPUs, its texts are borrowed until
@@ -46,6 +48,11 @@ struct orr_spec {
 enum orr_exit orr_spec_parse(const char *text, const struct orr_cuda_options *cuda,
                              const struct orr_memory *memory, struct orr_spec *out_spec,
                              struct orr_error *error);
+
+/* Makes a parsed spec one that measures each command alone on its devices, and simulates as many of
+ * them as it has (sim/profiled/profiled.h). ORR_EXIT_USAGE for simulated devices, on which there is
+ * nothing to measure. */
+enum orr_exit orr_spec_profile(struct orr_spec *spec, struct orr_error *error);
 
 /* Frees what it owns. */
 void orr_spec_clear(struct orr_spec *spec, const struct orr_memory *memory);

@@ -902,6 +902,14 @@ command("a machine that is not there names the nearest", 3, ["did you mean 'h100
         "run", "ok.lua", "--devices", "sim:h10")
 command("no devices", 2, ["positive count"], "run", "ok.lua", "--devices", "sim:h100*0")
 command("too many devices", 2, ["131072"], "run", "ok.lua", "--devices", "sim:h100*131073")
+command("a serial profile of simulated devices", 2, ["nothing to measure"],
+        "run", "ok.lua", "--devices", "sim:h100", "--serial-profile")
+command("a serial profile without numbers", 2, ["--timing-only leaves out"],
+        "run", "ok.lua", "--devices", "cpu", "--serial-profile", "--timing-only")
+accept("a serial profile has an ordinary run's numbers, on a clock of its own", STREAM + """
+s:fill{ to = a, value = 0 } s:copy{ to = h, from = a } s:sync()
+print("zero", h:read()[1])""", "zero\t0", "virtual time on 2 x cpu (profiled)",
+       arguments=("--devices", "cpu*2", "--serial-profile"))
 command("two backends in a run", 2, ["one backend"], "run", "ok.lua", "--devices", "sim:h100+cpu")
 command("a target that is not built in", 5, ["CUDA"], "run", "ok.lua", "--devices", "cuda:0",
         "--cudart", "./none.so")
