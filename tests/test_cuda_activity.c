@@ -51,11 +51,11 @@ static bool expected_complete(const struct model *m, int command, uint64_t *star
 
 static void check_commands(const struct model *m) {
     for (int i = 0; i < COMMANDS; i++) {
-        uint64_t start, end, expected_start, expected_end;
+        uint64_t start, end, split, expected_start, expected_end;
         if (m->commands[i].ended)
             continue;
-        bool complete =
-            orr__cuda_activities_complete(&m->activities, m->commands[i].ticket, &start, &end);
+        bool complete = orr__cuda_activities_complete(&m->activities, m->commands[i].ticket, &start,
+                                                      &end, &split);
         assert_int_equal(complete, expected_complete(m, i, &expected_start, &expected_end));
         if (!complete)
             continue;
@@ -153,11 +153,11 @@ static void members_of_a_collective_share_their_records(void **state) {
     struct memory_counting memory;
     memory_counting_init(&memory, 0);
     struct orr__cuda_activities a = {.memory = &memory.table};
-    uint64_t start, end, ticket = orr__cuda_activities_begin(&a, 3);
+    uint64_t start, end, split, ticket = orr__cuda_activities_begin(&a, 3);
     assert_int_equal(orr__cuda_activities_link(&a, 7, ticket), ORR_OK);
     assert_int_equal(orr__cuda_activities_ran(&a, 7, 10, 20), ORR_OK);
     for (int i = 0; i < 3; i++) {
-        assert_true(orr__cuda_activities_complete(&a, ticket, &start, &end));
+        assert_true(orr__cuda_activities_complete(&a, ticket, &start, &end, &split));
         assert_int_equal(end, 20);
         orr__cuda_activities_end(&a, ticket);
     }
@@ -167,7 +167,7 @@ static void members_of_a_collective_share_their_records(void **state) {
     assert_int_equal(orr__cuda_activities_ran(&a, 8, 30, 40), ORR_OK);
     assert_int_equal(orr__cuda_activities_link(&a, 8, ticket), ORR_OK);
     assert_int_equal(a.late, 1);
-    assert_false(orr__cuda_activities_complete(&a, next, &start, &end));
+    assert_false(orr__cuda_activities_complete(&a, next, &start, &end, &split));
     orr__cuda_activities_end(&a, next);
     orr__cuda_activities_close(&a);
 }
@@ -178,12 +178,12 @@ static void one_call_may_run_many_things(void **state) {
     struct memory_counting memory;
     memory_counting_init(&memory, 0);
     struct orr__cuda_activities a = {.memory = &memory.table};
-    uint64_t start, end, ticket = orr__cuda_activities_begin(&a, 1);
+    uint64_t start, end, split, ticket = orr__cuda_activities_begin(&a, 1);
     assert_int_equal(orr__cuda_activities_ran(&a, 1, 50, 60), ORR_OK);
     assert_int_equal(orr__cuda_activities_ran(&a, 1, 20, 30), ORR_OK);
     assert_int_equal(orr__cuda_activities_link(&a, 1, ticket), ORR_OK);
     assert_int_equal(orr__cuda_activities_ran(&a, 1, 40, 90), ORR_OK);
-    assert_true(orr__cuda_activities_complete(&a, ticket, &start, &end));
+    assert_true(orr__cuda_activities_complete(&a, ticket, &start, &end, &split));
     assert_int_equal(start, 20);
     assert_int_equal(end, 90);
     orr__cuda_activities_end(&a, ticket);

@@ -135,10 +135,8 @@
     X(cuptiActivityEnable)                                                                         \
     X(cuptiActivityDisable)                                                                        \
     X(cuptiActivityFlushAll)                                                                       \
-    X(cuptiActivityFlushPeriod)                                                                    \
     X(cuptiActivityGetNextRecord)                                                                  \
     X(cuptiActivityGetNumDroppedRecords)                                                           \
-    X(cuptiActivityEnableLatencyTimestamps)                                                        \
     X(cuptiActivityEnableRuntimeApi)                                                               \
     X(cuptiActivityEnableDriverApi)                                                                \
     X(cuptiActivityPushExternalCorrelationId)                                                      \

@@ -38,11 +38,20 @@ uint64_t orr__cuda_activities_begin(struct orr__cuda_activities *activities, uin
     return ticket_of(activities, index);
 }
 
+void orr__cuda_activities_split(struct orr__cuda_activities *activities, uint64_t ticket,
+                                uint64_t request) {
+    uint32_t index = entry_of(activities, ticket);
+    assert(index > 0);
+    activities->entries[index - 1].split = request;
+}
+
 bool orr__cuda_activities_complete(const struct orr__cuda_activities *activities, uint64_t ticket,
-                                   uint64_t *out_start_ns, uint64_t *out_finish_ns) {
+                                   uint64_t *out_start_ns, uint64_t *out_finish_ns,
+                                   uint64_t *out_split) {
     uint32_t index = entry_of(activities, ticket);
     assert(index > 0);
     const struct orr__cuda_entry *entry = &activities->entries[index - 1];
+    *out_split = entry->split;
     *out_start_ns = entry->start_ns;
     *out_finish_ns = entry->finish_ns;
     return entry->expected > 0 && entry->arrived == entry->expected && !entry->untimed;

@@ -11,16 +11,17 @@
 #include "runtime/cuda/times_internal.h"
 
 enum {
-    BUFFER_BYTES = 128 << 10, /* some 450 launches: a buffer stays away while one of them runs */
-    BUFFERS = 32,
+    BUFFER_BYTES = 32 << 10, /* some 110 launches: a buffer stays away while one of them runs */
+    BUFFERS = 256,
     CLOCK_TOLERANCE_NS = 1000000
 };
 
 enum buffer_state { FREE, LENT, FULL };
 
 struct buffer {
-    _Atomic int state; /* enum buffer_state */
-    uint64_t order;    /* of completion; both: who completes it until it is FULL, then the host */
+    _Atomic int state;     /* enum buffer_state */
+    _Atomic uint64_t lent; /* number of the request that it answered */
+    uint64_t order; /* of completion; both: who completes it until it is FULL, then the host */
     size_t bytes;
 };
 
@@ -29,10 +30,11 @@ struct orr__cuda_cupti {
     struct orr__cuda_activities activities;
     uint8_t *block; /* all buffers, each aligned to 8 bytes as CUPTI wants it */
     struct buffer buffers[BUFFERS];
-    _Atomic uint64_t completed; /* buffers, so far */
+    _Atomic uint64_t requests, completed; /* of buffers, so far */
     uint64_t collected;
-    int64_t flush_ns; /* when CUPTI was last asked for its records */
-    bool attached;    /* CUPTI knows of the callbacks */
+    uint64_t requests_before; /* when the command under way began */
+    int64_t flush_ns;         /* when CUPTI was last asked for its records */
+    bool attached;            /* CUPTI knows of the callbacks */
 };
 
 static _Atomic(struct orr__cuda_cupti *) current;
@@ -50,10 +52,13 @@ static void CUPTIAPI request_buffer(uint8_t **out_buffer, size_t *out_size, size
     *out_buffer = NULL;
     *out_size = 0;
     *out_records = 0; /* as many as fit */
-    for (size_t i = 0; cupti && i < BUFFERS; i++) {
+    uint64_t request = cupti ? atomic_fetch_add(&cupti->requests, 1) + 1 : 0;
+    for (size_t tried = 0; cupti && tried < BUFFERS; tried++) {
+        size_t i = (request + tried) % BUFFERS;
         int state = FREE;
         if (!atomic_compare_exchange_strong(&cupti->buffers[i].state, &state, LENT))
             continue;
+        atomic_store(&cupti->buffers[i].lent, request);
         *out_buffer = cupti->block + i * BUFFER_BYTES;
         *out_size = BUFFER_BYTES;
         return;
@@ -189,15 +194,21 @@ uint64_t orr__cuda_cupti_begin(struct orr__cuda_cupti *cupti, uint32_t users) {
     if (worked(cupti,
                cupti->times->api->cupti.cuptiActivityPushExternalCorrelationId(
                    CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, ticket),
-               "cuptiActivityPushExternalCorrelationId"))
+               "cuptiActivityPushExternalCorrelationId")) {
+        cupti->requests_before = atomic_load(&cupti->requests);
         return ticket;
+    }
     for (uint32_t i = 0; i < users; i++)
         orr__cuda_activities_end(&cupti->activities, ticket);
     return 0;
 }
 
+/* The records that link a call are written by the calling thread, so those of a command are in one
+ * buffer, and are handed over together, unless a buffer was asked for meanwhile. */
 void orr__cuda_cupti_end(struct orr__cuda_cupti *cupti, uint64_t ticket) {
-    uint64_t last = 0;
+    uint64_t last = 0, requests = atomic_load(&cupti->requests);
+    if (requests != cupti->requests_before)
+        orr__cuda_activities_split(&cupti->activities, ticket, requests);
     if (worked(cupti,
                cupti->times->api->cupti.cuptiActivityPopExternalCorrelationId(
                    CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last),
@@ -206,19 +217,34 @@ void orr__cuda_cupti_end(struct orr__cuda_cupti *cupti, uint64_t ticket) {
         orr__cuda_times_failed(cupti->times, "CUPTI mixed up external correlation ids");
 }
 
-/* Records count as complete only if CUPTI was asked for them when the work was done: before, those
- * of a second kernel may be in a buffer that is still to come. */
+/* Whether CUPTI still has a buffer that it asked for by then. */
+static bool holds(const struct orr__cuda_cupti *cupti, uint64_t request) {
+    for (size_t i = 0; request > 0 && i < BUFFERS; i++)
+        if (atomic_load(&cupti->buffers[i].state) == LENT &&
+            atomic_load(&cupti->buffers[i].lent) <= request)
+            return true;
+    return false;
+}
+
+static bool complete(const struct orr__cuda_cupti *cupti, uint64_t ticket, uint64_t *out_start_ns,
+                     uint64_t *out_finish_ns) {
+    uint64_t split = 0;
+    return orr__cuda_activities_complete(&cupti->activities, ticket, out_start_ns, out_finish_ns,
+                                         &split) &&
+           !holds(cupti, split);
+}
+
 bool orr__cuda_cupti_read(struct orr__cuda_cupti *cupti, uint64_t ticket, int64_t observed_ns,
                           bool must, int64_t *out_start_ns, int64_t *out_finish_ns) {
-    if (cupti->flush_ns < observed_ns && must)
-        flush(cupti);
     uint64_t start_ns = 0, finish_ns = 0;
-    if (cupti->flush_ns < observed_ns ||
-        !orr__cuda_activities_complete(&cupti->activities, ticket, &start_ns, &finish_ns))
-        return false;
+    bool there = complete(cupti, ticket, &start_ns, &finish_ns);
+    if (!there && must && cupti->flush_ns < observed_ns) {
+        flush(cupti);
+        there = complete(cupti, ticket, &start_ns, &finish_ns);
+    }
     *out_start_ns = (int64_t)start_ns - cupti->times->base_ns;
     *out_finish_ns = (int64_t)finish_ns - cupti->times->base_ns;
-    return true;
+    return there;
 }
 
 void orr__cuda_cupti_release(struct orr__cuda_cupti *cupti, uint64_t ticket) {

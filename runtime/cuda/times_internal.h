@@ -49,11 +49,12 @@ void orr__cuda_clocks_close(struct orr__cuda_times *times);
 /* What ran for one command, or for one collective of several: an entry, named by its ticket. */
 struct orr__cuda_entry {
     uint64_t start_ns, finish_ns; /* CUPTI's clock */
-    uint32_t generation;          /* of the ticket */
-    uint32_t users;               /* commands that will read it; 0: it is free */
-    uint32_t expected, arrived;   /* calls that were linked to it; records of what they ran */
-    uint32_t calls;               /* 1 + the first of them; 0 none */
-    bool untimed;                 /* a record had no times */
+    uint64_t split; /* 0, or its records are in several buffers, asked for up to this request */
+    uint32_t generation;        /* of the ticket */
+    uint32_t users;             /* commands that will read it; 0: it is free */
+    uint32_t expected, arrived; /* calls that were linked to it; records of what they ran */
+    uint32_t calls;             /* 1 + the first of them; 0 none */
+    bool untimed;               /* a record had no times */
 };
 
 /* A call that launched or copied something, by CUPTI's correlation id. */
@@ -83,9 +84,13 @@ struct orr__cuda_activities {
 
 /* A new entry that `users` commands will take from; 0: no memory. */
 uint64_t orr__cuda_activities_begin(struct orr__cuda_activities *activities, uint32_t users);
-/* Every record that there will be has been handed over, and together they are an interval. */
+/* What ran for every call that is linked so far is known, and together that is an interval. There
+ * may be more calls to come if the records were split over buffers up to request *out_split. */
 bool orr__cuda_activities_complete(const struct orr__cuda_activities *activities, uint64_t ticket,
-                                   uint64_t *out_start_ns, uint64_t *out_finish_ns);
+                                   uint64_t *out_start_ns, uint64_t *out_finish_ns,
+                                   uint64_t *out_split);
+void orr__cuda_activities_split(struct orr__cuda_activities *activities, uint64_t ticket,
+                                uint64_t request);
 /* A user needs the entry no longer. */
 void orr__cuda_activities_end(struct orr__cuda_activities *activities, uint64_t ticket);
 /* Call `correlation` was made for a ticket; 0: for nobody. ORR_NO_MEMORY: the record is lost. */
@@ -109,8 +114,8 @@ void orr__cuda_cupti_close(struct orr__cuda_cupti **cupti);
 uint64_t orr__cuda_cupti_begin(struct orr__cuda_cupti *cupti, uint32_t users);
 /* No longer. */
 void orr__cuda_cupti_end(struct orr__cuda_cupti *cupti, uint64_t ticket);
-/* Whether all records of a ticket are there, whose work was done by observed_ns; `must`: CUPTI is
- * asked for what it still holds, if it hasn't been since. Times in ns since open. */
+/* Whether all records of a ticket are there. `must`: CUPTI is asked for what it still holds, unless
+ * it was since observed_ns, when the work was done. Times in ns since open. */
 bool orr__cuda_cupti_read(struct orr__cuda_cupti *cupti, uint64_t ticket, int64_t observed_ns,
                           bool must, int64_t *out_start_ns, int64_t *out_finish_ns);
 void orr__cuda_cupti_release(struct orr__cuda_cupti *cupti, uint64_t ticket);
