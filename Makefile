@@ -92,10 +92,10 @@ LIBS := $(PACKAGE_LIBS) -lpthread -ldl -lm
 #
 #   make CUDA=auto   built if NVIDIA's toolkit is there: $CUDA_PATH, nvcc's folder, /usr/local/cuda
 #   make CUDA=1      an error if it is not;   CUDA=0 never
-#   make ARCHES='80 90'   machine code for these, and PTX of the last one
+#   make ARCHES='80 90'   machine code for these, and PTX of the last one; by default for those of
+#                         80, 90 and 100 that the compiler knows
 
 CUDA ?= auto
-ARCHES ?= 80 90 100
 CUDA_NVCC := $(shell command -v nvcc 2>/dev/null)
 CUDA_HOME := $(firstword $(CUDA_PATH) $(if $(CUDA_NVCC),$(patsubst %/bin/nvcc,%,$(shell \
 	readlink -f '$(CUDA_NVCC)'))) /usr/local/cuda)
@@ -106,6 +106,9 @@ ifeq ($(CUDA)$(CUDA_THERE),1)
 $(error CUDA=1, but there is no toolkit with nvcc, its headers and nccl.h in $(CUDA_HOME))
 endif
 ifeq ($(CUDA_FOUND),yes)
+ifeq ($(origin ARCHES),undefined)
+ARCHES := $(filter 80 90 100,$(patsubst sm_%,%,$(shell $(CUDA_HOME)/bin/nvcc --list-gpu-code)))
+endif
 CUDA_CPPFLAGS := -isystem $(CUDA_HOME)/include -isystem $(CUDA_HOME)/extras/CUPTI/include
 CUDA_DIRS := runtime/cuda runtime/cuda/kernels sim/fake_devices/cuda
 endif
@@ -238,6 +241,7 @@ endif
 
 .PHONY: all cuda lib tests benches peers fuzzers gen
 all: $(COMMAND) $(STATIC) $(SHARED) $(BUILD)/orrery.pc $(PLUGIN) ## command and libraries
+	$(if $(CUDA_FOUND)$(filter 0,$(CUDA)),,@echo 'no CUDA toolkit: built without GPUs ($(CUDA_HOME))')
 cuda: $(PLUGIN) $(FAKE_LIBRARY) ## the plugin for GPUs, and the fake devices
 lib: $(STATIC) $(SHARED)
 tests: $(TESTS)
@@ -322,7 +326,7 @@ $(FAKE_ARCHIVE): $(FAKE_OBJECTS) $(BUILD)/cuda_objects
 	@rm -f $@
 	$(call run,AR,$@,$(AR) rcs $@ $(FAKE_OBJECTS))
 
-PLUGIN_LDFLAGS := -Wl,--version-script=runtime/cuda/plugin.map
+PLUGIN_LDFLAGS := -Wl,--as-needed -Wl,--version-script=runtime/cuda/plugin.map
 FAKE_LDFLAGS := -Wl,-soname,libcudart.so.13 \
 	-Wl,--version-script=sim/fake_devices/cuda/libcudart.map
 
