@@ -148,6 +148,7 @@ void orr__finish_head(struct orr__sim *sim, struct orr__stream *stream, int64_t 
     struct orr__sim_command *head = orr__stream_head(stream);
     enum orr_command_status status = ORR_COMMAND_STATUS_OK;
     assert(stream->start_ns <= finish_ns && stream->tail_ns <= finish_ns);
+    head->command->record.finish_ns = finish_ns; /* what it computes may want to know */
     if (head->group) {
         status = orr__group_leave(sim, stream, finish_ns);
     } else if (stream->skipped) {
@@ -159,7 +160,6 @@ void orr__finish_head(struct orr__sim *sim, struct orr__stream *stream, int64_t 
     } else if (!sim->timing_only && (head->command->access_count || head->command->run)) {
         status = compute(sim, stream, head->command, finish_ns);
     }
-    head->command->record.finish_ns = finish_ns;
     stream->tail_ns = finish_ns;
     retire_head(sim, stream, status);
     if (stream->observed) {

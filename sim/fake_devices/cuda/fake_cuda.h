@@ -29,19 +29,29 @@
 
 enum orr_fake_engine { ORR_FAKE_SIMULATED, ORR_FAKE_THREADS };
 
+/* Values of driver_version, besides versions as 13000 and 0, that of the toolkit's headers. */
+enum {
+    ORR_FAKE_NO_DRIVER = -1,
+    ORR_FAKE_STUB_DRIVER = -2, /* the toolkit's, for linking only */
+    ORR_FAKE_NO_GPU = -3       /* a driver, but no GPU is visible */
+};
+
 /* Zeros are the defaults. */
 struct orr_fake_cuda_options {
     enum orr_fake_engine engine;
     uint32_t gpu_count;    /* 0: 1 */
     uint64_t memory_bytes; /* of each GPU; 0: 16 GiB */
-    int driver_version;    /* 0: that of the toolkit's headers; -1: no driver; -2: a stub */
+    int driver_version;    /* see above */
     uint64_t seed;         /* of delays and of the order in which graphs run their nodes */
     int64_t jitter_ns;     /* each work waits up to so long before it starts */
     bool block_threads;    /* kernels run with all threads of a block; else with one */
     bool no_blas, no_nccl, no_cupti; /* these libraries are "not installed" */
     uint64_t cupti_drops;            /* so many of its records are lost */
     /* Calls that fail: "function:nth:code[,...]", "cudaMalloc:3:2"; with "!" behind it the error
-     * is sticky: every later call returns it. The code is the library's own. */
+     * is sticky: every later call returns it. The code is the library's own. A function that
+     * destroys something has done so also when it fails, so that the census tells who cleans up.
+     * With a kernel's name its nth launch fails on the GPU: sticky, and heard of later. Borrowed
+     * for the call. */
     const char *faults;
 };
 
@@ -51,7 +61,8 @@ struct orr_fake_cuda;
 enum orr_status orr_fake_cuda_open(const struct orr_fake_cuda_options *options,
                                    const struct orr_memory *memory, struct orr_fake_cuda **out_fake,
                                    struct orr_error *error) ORR_MUST_CHECK;
-/* Nulls; accepts NULL. What the caller has left undone (memory, streams, events, graphs) is freed. */
+/* Nulls; accepts NULL. What the caller has left undone (memory, streams, events, graphs) is freed.
+ * */
 void orr_fake_cuda_close(struct orr_fake_cuda **fake);
 
 /* The table, filled. Borrowed until close. */
