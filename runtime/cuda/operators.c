@@ -4,7 +4,8 @@
 #include "runtime/cuda/queue.h"
 
 static const struct orr__cuda_operator *const lists[] = {
-    orr__cuda_source_operators,
+    orr__cuda_source_operators, orr__cuda_norm_operators,      orr__cuda_softmax_operators,
+    orr__cuda_gather_operators, orr__cuda_reduction_operators, orr__cuda_expert_operators,
 };
 
 const struct orr__cuda_operator *orr__cuda_operator_find(const char *name) {

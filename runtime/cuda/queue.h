@@ -91,6 +91,7 @@ extern const struct orr__cuda_operator orr__cuda_pointwise_operators[];
 extern const struct orr__cuda_operator orr__cuda_move_operators[];
 extern const struct orr__cuda_operator orr__cuda_source_operators[];
 extern const struct orr__cuda_operator orr__cuda_norm_operators[];
+extern const struct orr__cuda_operator orr__cuda_softmax_operators[];
 extern const struct orr__cuda_operator orr__cuda_reduction_operators[];
 extern const struct orr__cuda_operator orr__cuda_gather_operators[];
 extern const struct orr__cuda_operator orr__cuda_expert_operators[];

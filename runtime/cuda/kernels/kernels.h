@@ -25,11 +25,16 @@
 #include "runtime/cuda/kernels/attention.h"
 #include "runtime/cuda/kernels/basic.h"
 #include "runtime/cuda/kernels/collective.h"
+#include "runtime/cuda/kernels/experts.h"
+#include "runtime/cuda/kernels/gather.h"
 #include "runtime/cuda/kernels/image.h"
 #include "runtime/cuda/kernels/norm.h"
+#include "runtime/cuda/kernels/order.h"
 #include "runtime/cuda/kernels/product.h"
 #include "runtime/cuda/kernels/quantize.h"
+#include "runtime/cuda/kernels/reduction.h"
 #include "runtime/cuda/kernels/serving.h"
+#include "runtime/cuda/kernels/softmax.h"
 #include "runtime/cuda/kernels/update.h"
 
 /* X(family): every kernels/<family>.cu. */
@@ -37,11 +42,16 @@
     X(attention)                                                                                   \
     X(basic)                                                                                       \
     X(collective)                                                                                  \
+    X(experts)                                                                                     \
+    X(gather)                                                                                      \
     X(image)                                                                                       \
     X(norm)                                                                                        \
+    X(order)                                                                                       \
     X(product)                                                                                     \
     X(quantize)                                                                                    \
+    X(reduction)                                                                                   \
     X(serving)                                                                                     \
+    X(softmax)                                                                                     \
     X(update)
 
 /* X(family, kernel, struct): every kernel. */
@@ -49,11 +59,16 @@
     ORR__CUDA_KERNELS_ATTENTION(X)                                                                 \
     ORR__CUDA_KERNELS_BASIC(X)                                                                     \
     ORR__CUDA_KERNELS_COLLECTIVE(X)                                                                \
+    ORR__CUDA_KERNELS_EXPERTS(X)                                                                   \
+    ORR__CUDA_KERNELS_GATHER(X)                                                                    \
     ORR__CUDA_KERNELS_IMAGE(X)                                                                     \
     ORR__CUDA_KERNELS_NORM(X)                                                                      \
+    ORR__CUDA_KERNELS_ORDER(X)                                                                     \
     ORR__CUDA_KERNELS_PRODUCT(X)                                                                   \
     ORR__CUDA_KERNELS_QUANTIZE(X)                                                                  \
+    ORR__CUDA_KERNELS_REDUCTION(X)                                                                 \
     ORR__CUDA_KERNELS_SERVING(X)                                                                   \
+    ORR__CUDA_KERNELS_SOFTMAX(X)                                                                   \
     ORR__CUDA_KERNELS_UPDATE(X)
 
 enum orr__cuda_family {

@@ -1,15 +1,9 @@
 /* Kernels of norm.h. */
 #include "device.h"
 
+#include "runtime/cuda/kernels/bodies/index.h"
 #include "runtime/cuda/kernels/fold.h"
 #include "runtime/cuda/kernels/norm.h"
-
-/* i / by, for by > 0; few rows are longer than 2^32, and GPUs divide 64 bits slowly. */
-DEVICE int64_t quotient(int64_t i, int64_t by) {
-    if (by == 1)
-        return i;
-    return i >> 32 == 0 && by >> 32 == 0 ? (int64_t)((uint32_t)i / (uint32_t)by) : i / by;
-}
 
 #define REAL       float
 #define NAME(name) name##_f32
@@ -27,35 +21,41 @@ DEVICE int64_t quotient(int64_t i, int64_t by) {
 #define STORE      store_f64
 #include "runtime/cuda/kernels/bodies/norm.h"
 
-KERNEL(norm_f32, struct orr__k_norm){ORR__FOLD_NARROW(norm_rows_f32, a->rows.dtype)}
+KERNEL(norm_f32, struct orr__k_norm) {
+    ORR__FOLD_NARROW(norm_rows_f32, a->rows.dtype);
+}
 
 KERNEL(norm_f64, struct orr__k_norm) {
     norm_rows_f64(lane, a, ORR_DTYPE_F64);
 }
 
-KERNEL(norm_backward_f32,
-       struct orr__k_norm_backward){ORR__FOLD_NARROW(norm_backward_rows_f32, a->rows.dtype)}
+KERNEL(norm_backward_f32, struct orr__k_norm_backward) {
+    ORR__FOLD_NARROW(norm_backward_rows_f32, a->rows.dtype);
+}
 
 KERNEL(norm_backward_f64, struct orr__k_norm_backward) {
     norm_backward_rows_f64(lane, a, ORR_DTYPE_F64);
 }
 
-KERNEL(norm_moments_f32,
-       struct orr__k_norm_moments){ORR__FOLD_NARROW(moments_rows_f32, a->rows.dtype)}
+KERNEL(norm_moments_f32, struct orr__k_norm_moments) {
+    ORR__FOLD_NARROW(moments_rows_f32, a->rows.dtype);
+}
 
 KERNEL(norm_moments_f64, struct orr__k_norm_moments) {
     moments_rows_f64(lane, a, ORR_DTYPE_F64);
 }
 
-KERNEL(norm_columns_f32,
-       struct orr__k_norm_weight){ORR__FOLD_NARROW(weight_columns_f32, a->rows.dtype)}
+KERNEL(norm_columns_f32, struct orr__k_norm_weight) {
+    ORR__FOLD_NARROW(weight_columns_f32, a->rows.dtype);
+}
 
 KERNEL(norm_columns_f64, struct orr__k_norm_weight) {
     weight_columns_f64(lane, a, ORR_DTYPE_F64);
 }
 
-KERNEL(norm_places_f32,
-       struct orr__k_norm_weight){ORR__FOLD_NARROW(weight_places_f32, a->rows.dtype)}
+KERNEL(norm_places_f32, struct orr__k_norm_weight) {
+    ORR__FOLD_NARROW(weight_places_f32, a->rows.dtype);
+}
 
 KERNEL(norm_places_f64, struct orr__k_norm_weight) {
     weight_places_f64(lane, a, ORR_DTYPE_F64);
