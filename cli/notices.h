@@ -1,6 +1,6 @@
 /* What a run has to say about itself without being asked: the findings of its trace that are errors
- * or warnings, how many commands have no defined result, and what the backend warns of. `orrery run`
- * prints them on err behind its summary, one line each:
+ * or warnings, how many commands have no defined result, and what the backend warns of. `orrery
+ * run` prints them on err behind its summary, one line each:
  *
  *     warning: a.lua:12: stream 'x' of device 0 waits for event 'e', which was never recorded: ...
  *     warning: 12 commands were poisoned; first: #5 consume at a.lua:14 (it raced, or read bytes

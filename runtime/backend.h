@@ -150,8 +150,8 @@ enum {
 /* What a command does, as data; `command` is the one that was submitted, or the backend's copy. */
 typedef void (*orr_command_describe)(const struct orr_command *command, struct orr_task *out_task);
 
-/* One thing worth knowing of a run, as a row of the trace's table meta. A key that ends in "_warning"
- * has a sentence for whoever asked for the run. */
+/* One thing worth knowing of a run, as a row of the trace's table meta. A key that ends in
+ * "_warning" has a sentence for whoever asked for the run. */
 typedef void (*orr_backend_note)(void *context, const char *key, const char *value);
 
 /* How the host layer hears of retired commands. `command->record` is complete. A failed command's

@@ -75,8 +75,8 @@ struct orr__cuda_times_counts {
 };
 
 /* Sets the source up. Called once the driver is known to be there, and before anything creates a
- * context: CUPTI wants to be first. With AUTO a source that can't be had is passed over, and `reason`
- * says why; else ORR_UNAVAILABLE. BOTH: CUPTI's times, compared with those of events.
+ * context: CUPTI wants to be first. With AUTO a source that can't be had is passed over, and
+ * `reason` says why; else ORR_UNAVAILABLE. BOTH: CUPTI's times, compared with those of events.
  * Times are ns since this call. Borrows api and memory until close. */
 enum orr_status orr__cuda_times_open(struct orr__cuda_api *api, enum orr_cuda_timestamps wanted,
                                      const struct orr_memory *memory,
@@ -103,9 +103,9 @@ int64_t orr__cuda_times_now(const struct orr__cuda_times *times);
 /* For cudaEventCreateWithFlags of the events that commands' ends are seen by. */
 unsigned orr__cuda_times_event_flags(const struct orr__cuda_times *times);
 
-/* Around the enqueueing of a command's kernels and copies, with its GPU current, behind the waits of
- * its stream. `busy`: the command before it in its stream has not been seen to be done. They can't
- * fail: without its stamp a command has its times from the next best source. Not nested. */
+/* Around the enqueueing of a command's kernels and copies, with its GPU current, behind the waits
+ * of its stream. `busy`: the command before it in its stream has not been seen to be done. They
+ * can't fail: without its stamp a command has its times from the next best source. Not nested. */
 void orr__cuda_times_begin(struct orr__cuda_times *times, struct orr__cuda_stamp *stamp,
                            uint32_t gpu, cudaStream_t stream, bool busy);
 void orr__cuda_times_end(struct orr__cuda_times *times, struct orr__cuda_stamp *stamp);
