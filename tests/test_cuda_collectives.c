@@ -1,6 +1,6 @@
-/* Emulated collectives of the CUDA backend against runtime/collective.h, over a table of entry points
- * that runs everything at once: the kernels' and copies' results, and the order of calls. That
- * streams really wait for each other is shown over the fake devices. */
+/* Emulated collectives of the CUDA backend against runtime/collective.h, over a table of entry
+ * points that runs everything at once: the kernels' and copies' results, and the order of calls.
+ * That streams really wait for each other is shown over the fake devices. */
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>

@@ -8,8 +8,8 @@
  *                    reductions: the leader's stream copies all inputs into its own GPU's memory
  *                    and reduces them there; then moves of the results.
  *
- * Copies between GPUs need no access of one to another's memory: the CUDA runtime sends them through
- * the host where there is none. */
+ * Copies between GPUs need no access of one to another's memory: the CUDA runtime sends them
+ * through the host where there is none. */
 #include <string.h>
 
 #include "runtime/collective.h"

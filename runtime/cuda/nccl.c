@@ -1,8 +1,8 @@
 /* Collectives by NCCL. One host drives all ranks, so every collective is one group of calls.
  *
- * NCCL takes averages of integers and "or" and "and" of bools in pieces: it sums, or takes maxima and
- * minima of bytes, and a kernel settles the result. Pieces of different sizes are a broadcast or a
- * reduction each, as PyTorch's ProcessGroupNCCL does it; gathers, scatters, all-to-alls and
+ * NCCL takes averages of integers and "or" and "and" of bools in pieces: it sums, or takes maxima
+ * and minima of bytes, and a kernel settles the result. Pieces of different sizes are a broadcast
+ * or a reduction each, as PyTorch's ProcessGroupNCCL does it; gathers, scatters, all-to-alls and
  * exchanges are sends and receives (NCCL user guide, "Point-to-point communication"). */
 #include <assert.h>
 #include <string.h>

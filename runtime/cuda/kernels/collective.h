@@ -1,7 +1,7 @@
-/* Kernels of emulated collectives: all ranks' operands are in the memory of one GPU. Pointers of all
- * ranks come by value in the argument, so that a captured launch keeps them; a kernel's argument has
- * 32,764 bytes at most (CUDA C++ Programming Guide 12.1 and later, "__global__ function argument
- * processing"). See kernels.h for how a family is written. */
+/* Kernels of emulated collectives: all ranks' operands are in the memory of one GPU. Pointers of
+ * all ranks come by value in the argument, so that a captured launch keeps them; a kernel's
+ * argument has 32,764 bytes at most (CUDA C++ Programming Guide 12.1 and later, "__global__
+ * function argument processing"). See kernels.h for how a family is written. */
 #ifndef ORR_RUNTIME_CUDA_KERNELS_COLLECTIVE_H
 #define ORR_RUNTIME_CUDA_KERNELS_COLLECTIVE_H
 
