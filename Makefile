@@ -296,12 +296,18 @@ gencode = $(foreach a,$(ARCHES),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(lastword $(ARCHES)),code=compute_$(lastword $(ARCHES))
 NVCC_FLAGS := -std=c++17 -O3 -I. -Iruntime/cuda/kernels/gpu -Werror all-warnings -Xptxas -v \
 	-Xfatbin=-compress-all
-$(eval $(call stamp,$(BUILD_ROOT)/cuda/flags,$(CUDA_HOME) $(NVCC_FLAGS) $(gencode)))
+# Families whose numbers are the CPU's bit for bit, where no function of libm is in them.
+NVCC_EXACT := -fmad=false
+NVCC_FLAGS_pointwise := $(NVCC_EXACT)
+NVCC_FLAGS_source := $(NVCC_EXACT)
+NVCC_FLAGS_synthetic := $(NVCC_EXACT)
+$(eval $(call stamp,$(BUILD_ROOT)/cuda/flags,$(CUDA_HOME) $(NVCC_FLAGS) $(NVCC_EXACT) $(gencode)))
 
 # ptxas' report (registers, spills) is kept beside the image; a test reads it.
 $(IMAGES): $(BUILD_ROOT)/cuda/%.fatbin: runtime/cuda/kernels/%.cu $(BUILD_ROOT)/cuda/flags
 	@mkdir -p $(@D)
-	$(call run,NVCC,$<,$(CUDA_HOME)/bin/nvcc -fatbin $(NVCC_FLAGS) $(gencode) -MD -MP -MF \
+	$(call run,NVCC,$<,$(CUDA_HOME)/bin/nvcc -fatbin $(NVCC_FLAGS) $(NVCC_FLAGS_$*) \
+		$(gencode) -MD -MP -MF \
 		$(@:.fatbin=.d) -MT $@ $< -o $@ >$(@:.fatbin=.ptxas) 2>&1 || \
 		{ cat $(@:.fatbin=.ptxas); exit 1; })
 -include $(IMAGES:.fatbin=.d)

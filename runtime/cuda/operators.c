@@ -3,10 +3,18 @@
 
 #include "runtime/cuda/queue.h"
 
+/* One a line, so that lists can be added side by side. */
+/* clang-format off */
 static const struct orr__cuda_operator *const lists[] = {
-    orr__cuda_source_operators, orr__cuda_norm_operators,      orr__cuda_softmax_operators,
-    orr__cuda_gather_operators, orr__cuda_reduction_operators, orr__cuda_expert_operators,
+    orr__cuda_expert_operators,
+    orr__cuda_gather_operators,
+    orr__cuda_move_operators,
+    orr__cuda_norm_operators,
+    orr__cuda_reduction_operators,
+    orr__cuda_softmax_operators,
+    orr__cuda_source_operators,
 };
+/* clang-format on */
 
 const struct orr__cuda_operator *orr__cuda_operator_find(const char *name) {
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
@@ -29,9 +37,10 @@ static enum orr_status enqueue_operator(struct orr__cuda_queue *queue,
 enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct orr_command *command,
                                   const struct orr_task *task, struct orr_error *error) {
     const struct orr__cuda_runtime_table *rt = &queue->api->rt;
-    (void)command;
     switch (task->kind) {
     case ORR_TASK_OPERATOR: return enqueue_operator(queue, &task->call, error);
+    case ORR_TASK_SYNTHETIC: return orr__cuda_synthetic(queue, command, task, error);
+    case ORR_TASK_MOVE: return orr__cuda_move(queue, &task->move, error);
     case ORR_TASK_COPY:
         return orr__cuda_check(queue->api,
                                rt->cudaMemcpyAsync(task->copy.to, task->copy.from, task->copy.bytes,

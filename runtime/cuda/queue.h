@@ -86,6 +86,13 @@ enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct or
                                   const struct orr_task *task,
                                   struct orr_error *error) ORR_MUST_CHECK;
 
+/* The tasks that are no operator: launch_move.c, launch_synthetic.c. */
+enum orr_status orr__cuda_move(struct orr__cuda_queue *queue, const struct orr_task_move *move,
+                               struct orr_error *error) ORR_MUST_CHECK;
+enum orr_status orr__cuda_synthetic(struct orr__cuda_queue *queue,
+                                    const struct orr_command *command, const struct orr_task *task,
+                                    struct orr_error *error) ORR_MUST_CHECK;
+
 /* Each launch_*.c has one list. */
 extern const struct orr__cuda_operator orr__cuda_pointwise_operators[];
 extern const struct orr__cuda_operator orr__cuda_move_operators[];

@@ -28,6 +28,7 @@
 #include "runtime/cuda/kernels/experts.h"
 #include "runtime/cuda/kernels/gather.h"
 #include "runtime/cuda/kernels/image.h"
+#include "runtime/cuda/kernels/move.h"
 #include "runtime/cuda/kernels/norm.h"
 #include "runtime/cuda/kernels/order.h"
 #include "runtime/cuda/kernels/product.h"
@@ -35,6 +36,8 @@
 #include "runtime/cuda/kernels/reduction.h"
 #include "runtime/cuda/kernels/serving.h"
 #include "runtime/cuda/kernels/softmax.h"
+#include "runtime/cuda/kernels/source.h"
+#include "runtime/cuda/kernels/synthetic.h"
 #include "runtime/cuda/kernels/update.h"
 
 /* X(family): every kernels/<family>.cu. */
@@ -45,6 +48,7 @@
     X(experts)                                                                                     \
     X(gather)                                                                                      \
     X(image)                                                                                       \
+    X(move)                                                                                        \
     X(norm)                                                                                        \
     X(order)                                                                                       \
     X(product)                                                                                     \
@@ -52,6 +56,8 @@
     X(reduction)                                                                                   \
     X(serving)                                                                                     \
     X(softmax)                                                                                     \
+    X(source)                                                                                      \
+    X(synthetic)                                                                                   \
     X(update)
 
 /* X(family, kernel, struct): every kernel. */
@@ -62,6 +68,7 @@
     ORR__CUDA_KERNELS_EXPERTS(X)                                                                   \
     ORR__CUDA_KERNELS_GATHER(X)                                                                    \
     ORR__CUDA_KERNELS_IMAGE(X)                                                                     \
+    ORR__CUDA_KERNELS_MOVE(X)                                                                      \
     ORR__CUDA_KERNELS_NORM(X)                                                                      \
     ORR__CUDA_KERNELS_ORDER(X)                                                                     \
     ORR__CUDA_KERNELS_PRODUCT(X)                                                                   \
@@ -69,6 +76,8 @@
     ORR__CUDA_KERNELS_REDUCTION(X)                                                                 \
     ORR__CUDA_KERNELS_SERVING(X)                                                                   \
     ORR__CUDA_KERNELS_SOFTMAX(X)                                                                   \
+    ORR__CUDA_KERNELS_SOURCE(X)                                                                    \
+    ORR__CUDA_KERNELS_SYNTHETIC(X)                                                                 \
     ORR__CUDA_KERNELS_UPDATE(X)
 
 enum orr__cuda_family {

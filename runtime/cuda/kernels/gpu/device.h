@@ -135,7 +135,41 @@ DEVICE void fault_raise(struct lane lane, struct orr__cuda_fault *fault, int cod
     atomicExch_system(&fault->code, (unsigned long long)code);
 }
 
+/* --- bits --- */
+
+/* 1, 2, 4, 8 or 16 bytes, aligned to their number. */
+DEVICE void move_bytes(void *to, const void *from, int bytes) {
+    switch (bytes) {
+    case 1: *(uint8_t *)to = *(const uint8_t *)from; break;
+    case 2: *(uint16_t *)to = *(const uint16_t *)from; break;
+    case 4: *(uint32_t *)to = *(const uint32_t *)from; break;
+    case 8: *(uint64_t *)to = *(const uint64_t *)from; break;
+    default: *(uint4 *)to = *(const uint4 *)from; break;
+    }
+}
+DEVICE uint32_t f32_bits(float x) {
+    return __float_as_uint(x);
+}
+DEVICE float f32_of_bits(uint32_t bits) {
+    return __uint_as_float(bits);
+}
+DEVICE uint64_t f64_bits(double x) {
+    return (uint64_t)__double_as_longlong(x);
+}
+DEVICE double f64_of_bits(uint64_t bits) {
+    return __longlong_as_double((long long)bits);
+}
+
 /* --- elements --- */
+
+/* A value of f32 rounded as if it had been stored as f32, f16 or bf16. */
+DEVICE float round_f32(float x, int dtype) {
+    switch (dtype) {
+    case ORR_DTYPE_F16: return __half2float(__float2half_rn(x));
+    case ORR_DTYPE_BF16: return __bfloat162float(__float2bfloat16_rn(x));
+    default: return x;
+    }
+}
 
 /* Element `i` of an array of floats of any kind, 8-bit ones too, as f32 or f64; and back, rounded
  * once, ties to even, 8-bit ones saturating. `dtype` is a constant wherever speed counts. */

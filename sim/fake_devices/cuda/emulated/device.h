@@ -120,7 +120,41 @@ DEVICE void fault_raise(struct lane lane, struct orr__cuda_fault *fault, int cod
     __atomic_store_n(&fault->code, (unsigned long long)code, __ATOMIC_RELEASE);
 }
 
+/* --- bits --- */
+
+DEVICE void move_bytes(void *to, const void *from, int bytes) {
+    memcpy(to, from, (size_t)bytes);
+}
+DEVICE uint32_t f32_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+DEVICE float f32_of_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+DEVICE uint64_t f64_bits(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+DEVICE double f64_of_bits(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* --- elements --- */
+
+DEVICE float round_f32(float x, int dtype) {
+    switch (dtype) {
+    case ORR_DTYPE_F16: return orr_f32_from_f16(orr_f16_from_f32(x));
+    case ORR_DTYPE_BF16: return orr_f32_from_bf16(orr_bf16_from_f32(x));
+    default: return x;
+    }
+}
 
 DEVICE float load_f32(const void *from, int dtype, int64_t i) {
     switch (dtype) {
