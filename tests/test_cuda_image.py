@@ -12,7 +12,6 @@ files or PTX, compressed by zstd. If NVIDIA changes it, the first case says so.
 """
 
 import ctypes
-import ctypes.util
 import os
 import re
 import struct
@@ -43,17 +42,21 @@ def kernel_table():
     return re.findall(r"@(\w+) (\w+)@", text)
 
 
-def decompress(payload, size_max):
+def decompress(payload):
+    """A zstd frame, with what pads it."""
     library = ctypes.CDLL("libzstd.so.1")
     library.ZSTD_decompress.restype = ctypes.c_size_t
     library.ZSTD_findFrameCompressedSize.restype = ctypes.c_size_t
-    room = ctypes.create_string_buffer(size_max)
-    frame = library.ZSTD_findFrameCompressedSize(payload, ctypes.c_size_t(len(payload)))
-    size = library.ZSTD_decompress(room, ctypes.c_size_t(size_max), payload,
-                                   ctypes.c_size_t(frame))
-    if library.ZSTD_isError(ctypes.c_size_t(size)):
+    library.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
+    length = ctypes.c_size_t(len(payload))
+    size = library.ZSTD_getFrameContentSize(payload, length)
+    frame = library.ZSTD_findFrameCompressedSize(payload, length)
+    room = ctypes.create_string_buffer(min(size, 1 << 26))
+    written = library.ZSTD_decompress(room, ctypes.c_size_t(len(room)), payload,
+                                      ctypes.c_size_t(frame))
+    if written != size:
         raise ValueError("a part that is no zstd frame")
-    return room.raw[:size]
+    return room.raw
 
 
 def parts(image):
@@ -67,7 +70,7 @@ def parts(image):
         capability, = struct.unpack_from("<I", image, at + 28)
         payload = image[at + header:at + header + size]
         if payload.startswith(ZSTD_MAGIC):
-            payload = decompress(payload, 1 << 26)
+            payload = decompress(payload)
         found.append((kind, capability, payload))
         at += header + size
     return found

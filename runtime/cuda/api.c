@@ -56,7 +56,7 @@ static const struct advice cuda_advice[] = {
      "the kernel's driver and libcuda.so.1 are of different versions: restart the machine"},
     {cudaErrorMpsConnectionFailed, "does the MPS daemon run?"},
     {cudaErrorStreamCaptureUnsupported, REPORT},
-    {cudaErrorUnknown, "the kernel's log (dmesg) may say more; " LOST},
+    {cudaErrorUnknown, "the kernel's log (dmesg) may say more"},
     {0, NULL}};
 
 static const struct advice blas_advice[] = {

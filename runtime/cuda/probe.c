@@ -55,9 +55,11 @@ enum orr_status orr__cuda_probe_gpus(const struct orr__cuda_api *api, uint32_t *
         return orr_error_set(error, ORR_UNAVAILABLE,
                              "there is an NVIDIA driver, but no CUDA device is visible "
                              "(CUDA_VISIBLE_DEVICES?)");
-    if (code == cudaSuccess)
-        *out_count = (uint32_t)count;
-    return orr__cuda_check(api, code, "cudaGetDeviceCount", error);
+    struct orr_error reason = {0};
+    if (orr__cuda_check(api, code, "cudaGetDeviceCount", &reason) != ORR_OK)
+        return orr_error_set(error, ORR_UNAVAILABLE, "%s", reason.text);
+    *out_count = (uint32_t)count;
+    return ORR_OK;
 }
 
 /* --- what is it? --- */

@@ -10,7 +10,7 @@
  *     error 100, or no device                there is a driver, but no visible device
  *     anything else                          call, name, number, text
  *
- * All are ORR_UNAVAILABLE but the last.
+ * All are ORR_UNAVAILABLE: nothing can run.
  *
  * Threads: the host's. */
 #ifndef ORR_RUNTIME_CUDA_PROBE_H
