@@ -48,3 +48,11 @@ const char *orr_stream_sync_text(enum orr_stream_sync sync) {
     static const char *const texts[] = {"nb", "bl", "ptds", "legacy"};
     return text_at(texts, ORR_STREAM_LEGACY + 1, (unsigned)sync);
 }
+
+int64_t orr_record_ready_ns(int64_t enqueued_ns, int64_t before_ns, int64_t awaited_ns,
+                            int64_t start_ns) {
+    /* ORR_TIME_NONE is less than any time. */
+    int64_t ready_ns = enqueued_ns > before_ns ? enqueued_ns : before_ns;
+    ready_ns = awaited_ns > ready_ns ? awaited_ns : ready_ns;
+    return ready_ns < start_ns ? ready_ns : start_ns;
+}

@@ -248,6 +248,11 @@ struct orr_record_command {
     uint32_t caller;    /* where a dispatch host launches: 1 + the host that called; else 0 */
 };
 
+/* ready_ns of a command: the latest of the end of its call, the finish of the command before it and
+ * the latest finish of what it waited for (each may be ORR_TIME_NONE), but never above its start. */
+int64_t orr_record_ready_ns(int64_t enqueued_ns, int64_t before_ns, int64_t awaited_ns,
+                            int64_t start_ns);
+
 struct orr_record_edge { /* header.a: enum orr_edge_kind */
     struct orr_record header;
     uint64_t src, dst; /* commands */

@@ -294,7 +294,12 @@ void conformance_define(struct fixture *f, uint32_t memory, uint64_t offset, uin
         f->verbs->memory_define(f->backend, memory, offset, bytes);
 }
 
+uint32_t conformance_memory_of(const struct fixture *f, uint32_t device) {
+    return f->verbs->separate_memory ? ORR_ID_NONE : device;
+}
+
 int64_t *conformance_cells(struct fixture *f, uint32_t device, uint32_t *out_memory) {
+    device = conformance_memory_of(f, device);
     uint32_t memory = ORR_ID_NONE;
     uint64_t bytes = CONFORMANCE_CELLS * sizeof(int64_t);
     enum orr_status status = f->verbs->memory_create(f->backend, device, bytes, &memory, &f->error);

@@ -175,9 +175,11 @@ static void open_ranks(struct fixture *f, uint32_t ranks, struct rank *out_ranks
     for (uint32_t i = 0; i < ranks; i++) {
         struct rank *r = &out_ranks[i];
         r->stream = conformance_stream(f, i);
-        check(f, f->verbs->memory_create(f->backend, i, bytes, &r->in_memory, &f->error) == ORR_OK);
-        check(f,
-              f->verbs->memory_create(f->backend, i, bytes, &r->out_memory, &f->error) == ORR_OK);
+        uint32_t device = conformance_memory_of(f, i);
+        check(f, f->verbs->memory_create(f->backend, device, bytes, &r->in_memory, &f->error) ==
+                     ORR_OK);
+        check(f, f->verbs->memory_create(f->backend, device, bytes, &r->out_memory, &f->error) ==
+                     ORR_OK);
         r->in = f->verbs->memory_pointer(f->backend, r->in_memory);
         r->out = f->verbs->memory_pointer(f->backend, r->out_memory);
     }

@@ -248,13 +248,13 @@ static void worker_threads_leave_signals_to_the_host(void **state) {
 static void ready_is_the_latest_of_call_stream_and_waits_but_not_after_start(void **state) {
     (void)state;
     const int64_t none = ORR_TIME_NONE;
-    assert_int_equal(orr__cpu_ready_ns(10, none, none, 20), 10);
-    assert_int_equal(orr__cpu_ready_ns(10, 15, none, 20), 15);
-    assert_int_equal(orr__cpu_ready_ns(10, 5, none, 20), 10);
-    assert_int_equal(orr__cpu_ready_ns(10, 12, 18, 20), 18);
-    assert_int_equal(orr__cpu_ready_ns(10, 18, 12, 20), 18);
-    assert_int_equal(orr__cpu_ready_ns(30, none, none, 20), 20); /* started during the call */
-    assert_int_equal(orr__cpu_ready_ns(10, none, 20, 20), 20);
+    assert_int_equal(orr_record_ready_ns(10, none, none, 20), 10);
+    assert_int_equal(orr_record_ready_ns(10, 15, none, 20), 15);
+    assert_int_equal(orr_record_ready_ns(10, 5, none, 20), 10);
+    assert_int_equal(orr_record_ready_ns(10, 12, 18, 20), 18);
+    assert_int_equal(orr_record_ready_ns(10, 18, 12, 20), 18);
+    assert_int_equal(orr_record_ready_ns(30, none, none, 20), 20); /* started during the call */
+    assert_int_equal(orr_record_ready_ns(10, none, 20, 20), 20);
 }
 
 /* A stream remembers its last 1024 finishes; a wait for an older command had ended long before. */

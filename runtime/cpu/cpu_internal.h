@@ -256,9 +256,6 @@ enum orr_status orr__cpu_submit_group(struct orr_backend *backend, const uint32_
  * what it waited for. */
 void orr__cpu_retire(struct cpu_backend *backend);
 void orr__cpu_poll(struct orr_backend *backend);
-/* z of analysis.md 2.2. `before_ns` and `awaited_ns` may be ORR_TIME_NONE. */
-int64_t orr__cpu_ready_ns(int64_t enqueued_ns, int64_t before_ns, int64_t awaited_ns,
-                          int64_t start_ns);
 
 /* --- host.c: what a host waits for --- */
 enum orr_status orr__cpu_query(struct orr_backend *backend, uint32_t host, struct orr_point point);

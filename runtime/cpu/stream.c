@@ -105,20 +105,8 @@ void orr__cpu_stream_free(struct cpu_backend *backend, struct cpu_stream *stream
 
 /* ---- retire ------------------------------------------------------------------------------- */
 
-static int64_t min_ns(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 static int64_t max_ns(int64_t a, int64_t b) {
     return a > b ? a : b;
-}
-
-int64_t orr__cpu_ready_ns(int64_t enqueued_ns, int64_t before_ns, int64_t awaited_ns,
-                          int64_t start_ns) {
-    /* ORR_TIME_NONE is less than any time, so that max ignores it. */
-    int64_t x = min_ns(enqueued_ns, start_ns);
-    int64_t y = max_ns(x, min_ns(before_ns, start_ns));
-    return max_ns(y, min_ns(awaited_ns, start_ns));
 }
 
 static void group_release(struct cpu_backend *backend, struct cpu_slot *slot) {
@@ -136,8 +124,8 @@ static void slot_retire(struct cpu_backend *backend, struct cpu_stream *stream,
         record->enqueued_ns = slot->enqueued_ns;
     record->start_ns = slot->start_ns;
     record->finish_ns = slot->finish_ns;
-    record->ready_ns = orr__cpu_ready_ns(record->enqueued_ns, stream->last_finish_ns,
-                                         slot->awaited_ns, slot->start_ns);
+    record->ready_ns = orr_record_ready_ns(record->enqueued_ns, stream->last_finish_ns,
+                                           slot->awaited_ns, slot->start_ns);
     record->header.c = slot->status;
     stream->last_finish_ns = slot->finish_ns;
     bool failed = slot->status != ORR_COMMAND_STATUS_OK;
