@@ -10,6 +10,7 @@ static const struct orr__cuda_operator *const lists[] = {
     orr__cuda_gather_operators,
     orr__cuda_move_operators,
     orr__cuda_norm_operators,
+    orr__cuda_pointwise_operators,
     orr__cuda_reduction_operators,
     orr__cuda_softmax_operators,
     orr__cuda_source_operators,
@@ -39,6 +40,7 @@ enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct or
     const struct orr__cuda_runtime_table *rt = &queue->api->rt;
     switch (task->kind) {
     case ORR_TASK_OPERATOR: return enqueue_operator(queue, &task->call, error);
+    case ORR_TASK_FUSED: return orr__cuda_fused(queue, &task->fused, error);
     case ORR_TASK_SYNTHETIC: return orr__cuda_synthetic(queue, command, task, error);
     case ORR_TASK_MOVE: return orr__cuda_move(queue, &task->move, error);
     case ORR_TASK_COPY:

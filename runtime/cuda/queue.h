@@ -86,7 +86,15 @@ enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct or
                                   const struct orr_task *task,
                                   struct orr_error *error) ORR_MUST_CHECK;
 
-/* The tasks that are no operator: launch_move.c, launch_synthetic.c. */
+/* The stages of a fused kernel from `first` on, all pointwise; with a `first` of 1, the result's
+ * memory holds that of stage 0, a product: launch_pointwise.c. */
+enum orr_status orr__cuda_pointwise(struct orr__cuda_queue *queue,
+                                    const struct orr_task_fused *task, int first,
+                                    struct orr_error *error) ORR_MUST_CHECK;
+
+/* The tasks that are no operator: launch_pointwise.c, launch_move.c, launch_synthetic.c. */
+enum orr_status orr__cuda_fused(struct orr__cuda_queue *queue, const struct orr_task_fused *task,
+                                struct orr_error *error) ORR_MUST_CHECK;
 enum orr_status orr__cuda_move(struct orr__cuda_queue *queue, const struct orr_task_move *move,
                                struct orr_error *error) ORR_MUST_CHECK;
 enum orr_status orr__cuda_synthetic(struct orr__cuda_queue *queue,

@@ -31,6 +31,7 @@
 #include "runtime/cuda/kernels/move.h"
 #include "runtime/cuda/kernels/norm.h"
 #include "runtime/cuda/kernels/order.h"
+#include "runtime/cuda/kernels/pointwise.h"
 #include "runtime/cuda/kernels/product.h"
 #include "runtime/cuda/kernels/quantize.h"
 #include "runtime/cuda/kernels/reduction.h"
@@ -51,6 +52,7 @@
     X(move)                                                                                        \
     X(norm)                                                                                        \
     X(order)                                                                                       \
+    X(pointwise)                                                                                   \
     X(product)                                                                                     \
     X(quantize)                                                                                    \
     X(reduction)                                                                                   \
@@ -71,6 +73,7 @@
     ORR__CUDA_KERNELS_MOVE(X)                                                                      \
     ORR__CUDA_KERNELS_NORM(X)                                                                      \
     ORR__CUDA_KERNELS_ORDER(X)                                                                     \
+    ORR__CUDA_KERNELS_POINTWISE(X)                                                                 \
     ORR__CUDA_KERNELS_PRODUCT(X)                                                                   \
     ORR__CUDA_KERNELS_QUANTIZE(X)                                                                  \
     ORR__CUDA_KERNELS_REDUCTION(X)                                                                 \

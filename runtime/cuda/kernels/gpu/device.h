@@ -200,6 +200,37 @@ DEVICE void store_f32(void *to, int dtype, int64_t i, float x) {
     default: ((double *)to)[i] = (double)x; break;
     }
 }
+/* Four elements of f32, f16 or bf16 from `i` on, aligned to four. */
+DEVICE void load4_f32(const void *from, int dtype, int64_t i, float *x) {
+    if (dtype == ORR_DTYPE_F32) {
+        float4 four = *(const float4 *)((const float *)from + i);
+        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+        return;
+    }
+    uint2 four = *(const uint2 *)((const uint16_t *)from + i);
+    const __half *halves = (const __half *)&four;
+    const __nv_bfloat16 *brains = (const __nv_bfloat16 *)&four;
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        x[j] = dtype == ORR_DTYPE_F16 ? __half2float(halves[j]) : __bfloat162float(brains[j]);
+}
+DEVICE void store4_f32(void *to, int dtype, int64_t i, const float *x) {
+    if (dtype == ORR_DTYPE_F32) {
+        *(float4 *)((float *)to + i) = make_float4(x[0], x[1], x[2], x[3]);
+        return;
+    }
+    uint2 four;
+    __half *halves = (__half *)&four;
+    __nv_bfloat16 *brains = (__nv_bfloat16 *)&four;
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        if (dtype == ORR_DTYPE_F16)
+            halves[j] = __float2half_rn(x[j]);
+        else
+            brains[j] = __float2bfloat16_rn(x[j]);
+    }
+    *(uint2 *)((uint16_t *)to + i) = four;
+}
 DEVICE double load_f64(const void *from, int dtype, int64_t i) {
     return dtype == ORR_DTYPE_F64 ? ((const double *)from)[i] : (double)load_f32(from, dtype, i);
 }

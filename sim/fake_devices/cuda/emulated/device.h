@@ -176,6 +176,14 @@ DEVICE void store_f32(void *to, int dtype, int64_t i, float x) {
     default: ((double *)to)[i] = (double)x; break;
     }
 }
+DEVICE void load4_f32(const void *from, int dtype, int64_t i, float *x) {
+    for (int j = 0; j < 4; j++)
+        x[j] = load_f32(from, dtype, i + j);
+}
+DEVICE void store4_f32(void *to, int dtype, int64_t i, const float *x) {
+    for (int j = 0; j < 4; j++)
+        store_f32(to, dtype, i + j, x[j]);
+}
 DEVICE double load_f64(const void *from, int dtype, int64_t i) {
     return dtype == ORR_DTYPE_F64 ? ((const double *)from)[i] : (double)load_f32(from, dtype, i);
 }
