@@ -25,6 +25,8 @@ struct kernel_fixture {
     struct orr__cuda_queue queue;
     struct orr_emulation emulation; /* mode: the caller's, for kernel_enqueue */
     struct orr_error error;         /* of the last launch that failed */
+    bool collapsed;                 /* kernel_check: one thread a block only, where many blocks
+                                     * synchronize often and other cases run all threads */
     uint64_t launches;
     bool capturing;                /* what the stream says it is */
     struct counting_memory device; /* of cudaMalloc and pools; fail_at may be set */

@@ -6,14 +6,20 @@
 /* One a line, so that lists can be added side by side. */
 /* clang-format off */
 static const struct orr__cuda_operator *const lists[] = {
+    orr__cuda_attention_operators,
     orr__cuda_expert_operators,
     orr__cuda_gather_operators,
+    orr__cuda_gemm_operators,
+    orr__cuda_image_operators,
     orr__cuda_move_operators,
     orr__cuda_norm_operators,
     orr__cuda_pointwise_operators,
+    orr__cuda_quantize_operators,
     orr__cuda_reduction_operators,
+    orr__cuda_serving_operators,
     orr__cuda_softmax_operators,
     orr__cuda_source_operators,
+    orr__cuda_update_operators,
 };
 /* clang-format on */
 

@@ -111,7 +111,9 @@ extern const struct orr__cuda_operator orr__cuda_reduction_operators[];
 extern const struct orr__cuda_operator orr__cuda_gather_operators[];
 extern const struct orr__cuda_operator orr__cuda_expert_operators[];
 extern const struct orr__cuda_operator orr__cuda_attention_operators[];
+extern const struct orr__cuda_operator orr__cuda_serving_operators[];
 extern const struct orr__cuda_operator orr__cuda_gemm_operators[];
+extern const struct orr__cuda_operator orr__cuda_quantize_operators[];
 extern const struct orr__cuda_operator orr__cuda_image_operators[];
 extern const struct orr__cuda_operator orr__cuda_update_operators[];
 

@@ -17,10 +17,6 @@ struct head {
     bool all;
 };
 
-DEVICE int64_t attention_index(const void *from, int32_t wide, int64_t i) {
-    return wide ? ((const int64_t *)from)[i] : (int64_t)((const int32_t *)from)[i];
-}
-
 DEVICE struct head attention_head(struct lane lane, const struct orr__k_attention *shape,
                                   int64_t index) {
     struct head head;
@@ -33,9 +29,8 @@ DEVICE struct head attention_head(struct lane lane, const struct orr__k_attentio
     head.all = !shape->causal;
     head.hidden = shape->t - shape->s;
     if (shape->lengths) {
-        int64_t slot =
-            shape->slots ? attention_index(shape->slots, shape->slots_wide, head.b) : head.b;
-        int64_t length = attention_index(shape->lengths, shape->lengths_wide, head.b);
+        int64_t slot = shape->slots ? load_i64(shape->slots, shape->slots_dtype, head.b) : head.b;
+        int64_t length = load_i64(shape->lengths, shape->lengths_dtype, head.b);
         bool known = slot >= 0 && slot < shape->sequences;
         bool fits = length == 0 || (length >= shape->s && length <= shape->capacity);
         if (!known)
@@ -75,22 +70,30 @@ DEVICE int64_t attention_ceiling(int64_t count, int64_t size) {
 }
 
 #define TILE_KERNEL(name, type) KERNEL(name, type)
+#define TILE_PRODUCTS           NAME(tile_products)
+#define TILE_MIX                NAME(tile_mix)
 
 #define REAL       float
 #define TILE       ORR__ATTENTION_TILE_F32
 #define NAME(name) name##_f32
+#define LOAD       load_f32
+#define STORE      store_f32
 #define REAL_EXP   expf
 #define REAL_LOG   logf
 #include "runtime/cuda/kernels/bodies/attention.h"
 #undef REAL
 #undef TILE
 #undef NAME
+#undef LOAD
+#undef STORE
 #undef REAL_EXP
 #undef REAL_LOG
 
 #define REAL       double
 #define TILE       ORR__ATTENTION_TILE_F64
 #define NAME(name) name##_f64
+#define LOAD       load_f64
+#define STORE      store_f64
 #define REAL_EXP   exp
 #define REAL_LOG   log
 #include "runtime/cuda/kernels/bodies/attention.h"

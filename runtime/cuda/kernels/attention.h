@@ -42,11 +42,11 @@ struct orr__k_attention {
     int64_t s, t; /* of one block of the ring */
     int64_t blocks, first, total, shift;
     double scale;
-    /* Of a cache: keys of a sequence in memory, and for each of the b sequences how many of them are
-     * there, and which of the `sequences` it is. With lengths, the s queries are the last ones. */
+    /* Of a cache: keys of a sequence in memory, and for each of the b sequences how many of them
+     * are there, and which of the `sequences` it is. With lengths, the s queries are the last. */
     int64_t capacity, sequences;
     const void *lengths, *slots; /* i32 or i64, or NULL */
-    int32_t lengths_wide, slots_wide;
+    int32_t lengths_dtype, slots_dtype;
     struct orr__cuda_fault *fault;
 };
 

@@ -1,4 +1,5 @@
-/* Rotary positions, and rows that are put into caches. See kernels.h for how a family is written. */
+/* Rotary positions, and rows that are put into caches. See kernels.h for how a family is
+ * written. */
 #ifndef ORR_RUNTIME_CUDA_KERNELS_SERVING_H
 #define ORR_RUNTIME_CUDA_KERNELS_SERVING_H
 

@@ -1,9 +1,9 @@
 /* Bodies of attention.cu, for one type of arithmetic: REAL is float or double, NAME(x) is x_f32 or
- * x_f64, REAL_EXP and REAL_LOG are its functions, tiles have TILE x TILE scores. Included once for
- * each type. */
+ * x_f64, LOAD and STORE read and write an element of a dtype, REAL_EXP and REAL_LOG are exp and
+ * log, tiles have TILE x TILE scores. Included once for each type. */
 
-/* A block's shared memory. Rows of tiles have one number more than they need, so that the threads of
- * a warp, which are in different rows, read from different banks. */
+/* A block's shared memory. Rows of tiles have one number more than they need, so that the threads
+ * of a warp, which are in different rows, read from different banks. */
 struct NAME(tiles) {
     int64_t *row_at, *key_at; /* [TILE] where in memory; -1: nowhere */
     int64_t *row_seen;        /* [TILE] keys that the row sees */
@@ -72,7 +72,7 @@ DEVICE void NAME(tile_load)(struct lane lane, const void *from, int dtype, const
     for (int i = thread_index(lane); i < TILE * count; i += thread_count(lane)) {
         int row = i / count, column = i % count;
         to[row * stride + column] =
-            at[row] < 0 ? (REAL)0 : NAME(load)(from, dtype, at[row] * width + first + column);
+            at[row] < 0 ? (REAL)0 : LOAD(from, dtype, at[row] * width + first + column);
     }
 }
 
@@ -205,8 +205,7 @@ DEVICE void NAME(attend_store)(struct lane lane, const struct orr__k_attend *a, 
         REAL sum = tiles->sums[row * WIDTH + column];
         REAL value = tiles->row_seen[row] ? sum / tiles->sum[row] : (REAL)0;
         if (tiles->row_at[row] >= 0)
-            NAME(store)
-            (a->out, a->shape.dtype, tiles->row_at[row] * a->shape.dv + first + column, value);
+            STORE(a->out, a->shape.dtype, tiles->row_at[row] * a->shape.dv + first + column, value);
     }
     for (int row = thread_index(lane); first == 0 && row < TILE; row += thread_count(lane)) {
         if (tiles->row_at[row] < 0)
@@ -241,13 +240,12 @@ TILE_KERNEL(NAME(attend), struct orr__k_attend) {
         }
         for (int64_t key = 0; key < seen; key += TILE) {
             NAME(tile_keys)(lane, &head, key, &tiles);
-            NAME(tile_products)
-            (lane, a->q, a->k, shape->dtype, shape->d, (REAL)shape->scale, &tiles, tiles.scores);
+            TILE_PRODUCTS(lane, a->q, a->k, shape->dtype, shape->d, (REAL)shape->scale, &tiles,
+                          tiles.scores);
             NAME(tile_softmax)(lane, &tiles);
             if (a->out)
-                NAME(tile_mix)
-                (lane, tiles.scores, false, a->v, shape->dtype, tiles.key_at, shape->dv, column,
-                 count, tiles.factor, &tiles);
+                TILE_MIX(lane, tiles.scores, false, a->v, shape->dtype, tiles.key_at, shape->dv,
+                         column, count, tiles.factor, &tiles);
         }
         block_sync(lane);
         NAME(attend_store)(lane, a, column, count, &tiles);
@@ -261,8 +259,8 @@ TILE_KERNEL(NAME(attention_delta), struct orr__k_attention_delta) {
     for (int64_t row = block_index(lane); row < a->rows; row += block_count(lane)) {
         REAL sum = 0;
         for (int64_t i = thread_index(lane); i < a->dv; i += thread_count(lane))
-            sum += NAME(load)(a->grad, a->dtype, row * a->dv + i) *
-                   NAME(load)(a->out, a->dtype, row * a->dv + i);
+            sum +=
+                LOAD(a->grad, a->dtype, row * a->dv + i) * LOAD(a->out, a->dtype, row * a->dv + i);
         sum = NAME(block_sum)(lane, sum, 0, scratch);
         if (thread_index(lane) != 0)
             continue;
@@ -281,9 +279,9 @@ DEVICE void NAME(tile_slopes)(struct lane lane, const struct orr__k_attention_ba
     const struct orr__k_attention *shape = &a->shape;
     bool wants_slopes = a->of != ORR__ATTENTION_DV;
     REAL scale = (REAL)shape->scale;
-    NAME(tile_products)(lane, a->q, a->k, shape->dtype, shape->d, scale, tiles, tiles->scores);
+    TILE_PRODUCTS(lane, a->q, a->k, shape->dtype, shape->d, scale, tiles, tiles->scores);
     if (wants_slopes)
-        NAME(tile_products)(lane, a->grad, a->v, shape->dtype, shape->dv, 1, tiles, tiles->slopes);
+        TILE_PRODUCTS(lane, a->grad, a->v, shape->dtype, shape->dv, 1, tiles, tiles->slopes);
     for (int i = thread_index(lane); i < TILE * TILE; i += thread_count(lane)) {
         int row = i / TILE, key = i % TILE, at = row * (TILE + 1) + key;
         bool seen = tiles->key[key] < tiles->row_seen[row];
@@ -316,9 +314,8 @@ DEVICE void NAME(back_store)(struct lane lane, const struct orr__k_attention_bac
     for (int i = thread_index(lane); i < TILE * count; i += thread_count(lane)) {
         int row = i / count, column = i % count;
         if (at[row] >= 0)
-            NAME(store)
-            (a->to, a->shape.dtype, at[row] * width + first + column,
-             tiles->sums[row * WIDTH + column]);
+            STORE(a->to, a->shape.dtype, at[row] * width + first + column,
+                  tiles->sums[row * WIDTH + column]);
     }
     block_sync(lane);
 }
@@ -333,9 +330,8 @@ DEVICE void NAME(back_rows)(struct lane lane, const struct orr__k_attention_back
     for (int64_t key = 0; key < seen; key += TILE) {
         NAME(tile_keys)(lane, head, key, tiles);
         NAME(tile_slopes)(lane, a, tiles);
-        NAME(tile_mix)
-        (lane, tiles->slopes, false, a->k, shape->dtype, tiles->key_at, shape->d, column, count,
-         NULL, tiles);
+        TILE_MIX(lane, tiles->slopes, false, a->k, shape->dtype, tiles->key_at, shape->d, column,
+                 count, NULL, tiles);
     }
     NAME(back_store)(lane, a, tiles->row_at, shape->d, column, count, tiles);
 }
@@ -352,9 +348,9 @@ DEVICE void NAME(back_keys)(struct lane lane, const struct orr__k_attention_back
             continue;
         NAME(tile_keys)(lane, head, first, tiles);
         NAME(tile_slopes)(lane, a, tiles);
-        NAME(tile_mix)
-        (lane, of_k ? tiles->slopes : tiles->scores, true, of_k ? a->q : a->grad, shape->dtype,
-         tiles->row_at, of_k ? shape->d : shape->dv, column, count, NULL, tiles);
+        TILE_MIX(lane, of_k ? tiles->slopes : tiles->scores, true, of_k ? a->q : a->grad,
+                 shape->dtype, tiles->row_at, of_k ? shape->d : shape->dv, column, count, NULL,
+                 tiles);
     }
     block_sync(lane);
     /* Keys that nobody sees have a gradient of 0. */
@@ -398,10 +394,9 @@ TILE_KERNEL(NAME(attention_merge), struct orr__k_attention_merge) {
             lse = most + REAL_LOG(x + y);
         }
         if (a->dv > 0)
-            NAME(store)
-            (a->out, a->dtype_a, i,
-             share_a * NAME(load)(a->out_a, a->dtype_a, i) +
-                 share_b * NAME(load)(a->out_b, a->dtype_b, i));
+            STORE(a->out, a->dtype_a, i,
+                  share_a * LOAD(a->out_a, a->dtype_a, i) +
+                      share_b * LOAD(a->out_b, a->dtype_b, i));
         if (i % width == 0)
             ((REAL *)a->lse)[row] = lse;
     }
