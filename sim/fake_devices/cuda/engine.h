@@ -94,6 +94,8 @@ struct orr__fake_engine_verbs {
     int64_t (*now)(struct orr__fake_engine *engine);
     /* The host computes for so long; does nothing in real time. */
     void (*spend)(struct orr__fake_engine *engine, int64_t ns);
+    /* The host does nothing for about so long. */
+    void (*rest)(struct orr__fake_engine *engine, int64_t ns);
 };
 
 struct orr__fake_engine {

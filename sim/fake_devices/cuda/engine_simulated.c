@@ -65,7 +65,7 @@ static struct orr_command command_of(struct simulated *simulated, struct orr__fa
                                   .run = work ? run_command : NULL,
                                   .work = simulated,
                                   .context = work};
-    command.record.header.a = launched ? ORR_COMMAND_HOSTFN : ORR_COMMAND_MARKER;
+    command.record.header.a = launched ? ORR_COMMAND_KERNEL : ORR_COMMAND_MARKER;
     return command;
 }
 
@@ -199,6 +199,7 @@ static const struct orr__fake_engine_verbs simulated_verbs = {
     .wait = simulated_wait,
     .now = simulated_now,
     .spend = simulated_spend,
+    .rest = simulated_spend,
 };
 
 enum orr_status orr__fake_engine_simulated(const struct orr__fake_engine_config *config,

@@ -175,6 +175,11 @@ static void threads_spend(struct orr__fake_engine *engine, int64_t ns) {
     (void)engine, (void)ns;
 }
 
+static void threads_rest(struct orr__fake_engine *engine, int64_t ns) {
+    (void)engine;
+    nap(ns);
+}
+
 static void threads_close(struct orr__fake_engine *engine) {
     struct threads *threads = (struct threads *)engine;
     orr_memory_free(threads->config.memory, threads);
@@ -189,6 +194,7 @@ static const struct orr__fake_engine_verbs threads_verbs = {
     .wait = threads_wait,
     .now = threads_now,
     .spend = threads_spend,
+    .rest = threads_rest,
 };
 
 enum orr_status orr__fake_engine_threads(const struct orr__fake_engine_config *config,

@@ -30,6 +30,11 @@ static int64_t api_now(const struct orr__cuda_api *api) {
     return orr__fake_now(api->context);
 }
 
+static void api_rest(const struct orr__cuda_api *api, int64_t ns) {
+    const struct orr_fake_cuda *fake = api->context;
+    fake->engine->verbs->rest(fake->engine, ns);
+}
+
 /* The other libraries have no fake yet. */
 static bool is_installed(enum orr__cuda_library library) {
     return library == ORR__CUDA_RUNTIME;
@@ -120,7 +125,8 @@ enum orr_status orr_fake_cuda_open(const struct orr_fake_cuda_options *options,
     fake->memory = memory;
     fake->random = options->seed;
     fake->host = pthread_self();
-    fake->api = (struct orr__cuda_api){.load = api_load, .now = api_now, .context = fake};
+    fake->api =
+        (struct orr__cuda_api){.load = api_load, .now = api_now, .rest = api_rest, .context = fake};
     enum orr_status status = fill(fake, error);
     if (status == ORR_OK) {
         status = api_load(&fake->api, ORR__CUDA_RUNTIME, error);

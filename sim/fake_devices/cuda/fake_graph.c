@@ -15,10 +15,11 @@ struct orr__fake_exec {
     struct orr__fake_nodes *nodes;
     struct orr__fake_stream **branches;
     struct orr__fake_work *end; /* of the last launch: launches of an instance don't overlap */
+    /* By node: where the list of what comes after it begins in `later`; one more at the end. */
+    uint32_t *later_begin, *later;
     /* Used by a launch. */
     struct orr__fake_work **works, **waits; /* by node; a list of them and the begin */
-    uint32_t *order;
-    bool *placed;
+    uint32_t *order, *pending;              /* order: nodes placed, then those that can come next */
 };
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *count) {
@@ -59,21 +60,48 @@ static void exec_free(struct orr_fake_cuda *fake, struct orr__fake_exec *exec) {
     orr_memory_free(fake->memory, exec->branches);
     orr_memory_free(fake->memory, exec->works);
     orr_memory_free(fake->memory, exec->waits);
+    orr_memory_free(fake->memory, exec->later_begin);
+    orr_memory_free(fake->memory, exec->later);
     orr_memory_free(fake->memory, exec->order);
-    orr_memory_free(fake->memory, exec->placed);
+    orr_memory_free(fake->memory, exec->pending);
     orr_memory_free(fake->memory, exec);
 }
 
+static void link_nodes(struct orr__fake_exec *exec) {
+    const struct orr__fake_nodes *nodes = exec->nodes;
+    for (size_t i = 0; i < nodes->count; i++) {
+        for (uint32_t k = 0; k < nodes->items[i]->after_count; k++) {
+            exec->later_begin[nodes->items[i]->after[k]]++;
+        }
+    }
+    /* Each list's end first; filling it from behind makes it the beginning. */
+    for (size_t i = 0; i < nodes->count; i++) {
+        exec->later_begin[i + 1] += exec->later_begin[i];
+    }
+    for (size_t i = nodes->count; i-- > 0;) {
+        for (uint32_t k = 0; k < nodes->items[i]->after_count; k++) {
+            exec->later[--exec->later_begin[nodes->items[i]->after[k]]] = (uint32_t)i;
+        }
+    }
+}
+
 static bool exec_fill(struct orr_fake_cuda *fake, struct orr__fake_exec *exec) {
-    size_t count = exec->nodes->count, branches = exec->nodes->branch_count;
+    size_t count = exec->nodes->count, branches = exec->nodes->branch_count, edges = 0;
+    for (size_t i = 0; i < count; i++) {
+        edges += exec->nodes->items[i]->after_count;
+    }
     exec->works = orr_memory_alloc(fake->memory, count * sizeof *exec->works);
     exec->waits = orr_memory_alloc(fake->memory, (count + 1) * sizeof *exec->waits);
     exec->order = orr_memory_alloc(fake->memory, count * sizeof *exec->order);
-    exec->placed = orr_memory_alloc(fake->memory, count * sizeof *exec->placed);
+    exec->pending = orr_memory_alloc(fake->memory, count * sizeof *exec->pending);
+    exec->later_begin = orr_memory_alloc(fake->memory, (count + 1) * sizeof *exec->later_begin);
+    exec->later = orr_memory_alloc(fake->memory, edges * sizeof *exec->later);
     exec->branches = orr_memory_alloc(fake->memory, branches * sizeof(struct orr__fake_stream *));
-    if (!exec->works || !exec->waits || !exec->order || !exec->placed || !exec->branches) {
+    if (!exec->works || !exec->waits || !exec->order || !exec->pending || !exec->later_begin ||
+        !exec->later || !exec->branches) {
         return false;
     }
+    link_nodes(exec);
     for (size_t i = 0; i < branches; i++) {
         if (orr__fake_stream_make(fake, exec->nodes->devices[i], 0, &exec->branches[i]) !=
             cudaSuccess) {
@@ -163,30 +191,25 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
     return orr__fake_leave(fake, code);
 }
 
-static bool is_free(const struct orr__fake_exec *exec, uint32_t node) {
-    const struct orr__fake_node *n = exec->nodes->items[node];
-    for (uint32_t i = 0; i < n->after_count; i++) {
-        if (!exec->placed[n->after[i]]) {
-            return false;
-        }
-    }
-    return !exec->placed[node];
-}
-
 /* Of the nodes that could come next, each is drawn with the same chance. */
 static void draw_order(struct orr_fake_cuda *fake, struct orr__fake_exec *exec) {
-    uint32_t count = (uint32_t)exec->nodes->count;
+    uint32_t count = (uint32_t)exec->nodes->count, known = 0;
     for (uint32_t i = 0; i < count; i++) {
-        exec->placed[i] = false;
+        exec->pending[i] = exec->nodes->items[i]->after_count;
+        if (exec->pending[i] == 0) {
+            exec->order[known++] = i;
+        }
     }
     for (uint32_t at = 0; at < count; at++) {
-        uint64_t choices = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            if (is_free(exec, i) && orr_splitmix_next(&fake->random) % ++choices == 0) {
-                exec->order[at] = i;
+        uint32_t drawn = at + (uint32_t)(orr_splitmix_next(&fake->random) % (known - at));
+        uint32_t node = exec->order[drawn];
+        exec->order[drawn] = exec->order[at];
+        exec->order[at] = node;
+        for (uint32_t k = exec->later_begin[node]; k < exec->later_begin[node + 1]; k++) {
+            if (--exec->pending[exec->later[k]] == 0) {
+                exec->order[known++] = exec->later[k];
             }
         }
-        exec->placed[exec->order[at]] = true;
     }
 }
 
@@ -206,19 +229,11 @@ static cudaError_t launch_node(struct orr_fake_cuda *fake, struct orr__fake_exec
     return code;
 }
 
-/* The end waits for the nodes that nothing comes after: `placed` marks the others here. */
+/* The end waits for the nodes that nothing comes after. */
 static uint32_t leaves(struct orr__fake_exec *exec) {
-    uint32_t count = (uint32_t)exec->nodes->count, found = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        exec->placed[i] = false;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t k = 0; k < exec->nodes->items[i]->after_count; k++) {
-            exec->placed[exec->nodes->items[i]->after[k]] = true;
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (!exec->placed[i]) {
+    uint32_t found = 0;
+    for (size_t i = 0; i < exec->nodes->count; i++) {
+        if (exec->later_begin[i] == exec->later_begin[i + 1]) {
             exec->waits[found++] = exec->works[i];
         }
     }

@@ -7,12 +7,13 @@
 #include "sim/fake_devices/cuda/fake_internal.h"
 
 enum {
-    FATBIN_MAGIC = 0x50ED55BA, /* its first four bytes, as a little-endian machine reads them */
-    THREADS_MAX = 1024,        /* of a block */
-    KERNEL_NS = 2000,          /* in virtual time: so much for a kernel, */
-    WAVE_NS = 200,             /* and so much for as many blocks as there are multiprocessors */
+    THREADS_MAX = 1024, /* of a block */
+    KERNEL_NS = 2000,   /* in virtual time: so much for a kernel, */
+    WAVE_NS = 200,      /* and so much for as many blocks as there are multiprocessors */
     PAUSE_NS = 1000
 };
+
+static const uint32_t fatbin_magic = 0xBA55ED50;
 
 struct kernel {
     struct orr__fake_code *code;
@@ -36,7 +37,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *out_library, const void *image,
     }
     uint32_t magic;
     memcpy(&magic, image, sizeof magic);
-    if (magic != FATBIN_MAGIC) {
+    if (magic != fatbin_magic) {
         return orr__fake_leave(fake, cudaErrorInvalidKernelImage);
     }
     struct orr__fake_code *code = orr_memory_alloc(fake->memory, sizeof *code);
