@@ -1,5 +1,5 @@
-/* Launchers of what moves elements: everything becomes cuts, but for casts and sums over repeated
- * dimensions. */
+/* Launchers of what moves elements: everything becomes cuts, but for casts and matrices that are
+ * turned. */
 #include <assert.h>
 #include <string.h>
 
@@ -263,66 +263,6 @@ static enum orr_status launch_cast(struct orr__cuda_queue *queue,
                             ORR__CUDA_BLOCK, 0, &a, error);
 }
 
-/* ---- Sums over repeated dimensions ---- */
-
-/* The dimensions of x that are in the set, merged. */
-static struct orr__k_strided dims_in(const struct orr_shape *x, unsigned set, int64_t *out_count) {
-    int64_t strides[ORR_RANK_MAX] = {0};
-    struct orr__strided array = {.rank = 0};
-    orr__dense_strides(x, strides);
-    *out_count = 1;
-    for (int i = 0; i < x->rank; i++) {
-        if (!(set >> i & 1u))
-            continue;
-        array.dims[array.rank] = x->dims[i];
-        array.strides[array.rank++] = strides[i];
-        *out_count *= x->dims[i];
-    }
-    orr__strided_merge(&array);
-    return orr__cuda_strided(&array, *out_count);
-}
-
-/* So many threads that the GPU is full, if each still has enough terms; in a fixed number, so that
- * the sums' order doesn't depend on anything but the shape and the GPU. */
-static int64_t splits_for(const struct orr__cuda_queue *queue, int64_t results, int64_t terms) {
-    enum { TERMS_MIN = 16, THREADS_PER_SM = 2048 };
-    int64_t wanted = (int64_t)queue->sm_count * THREADS_PER_SM / results;
-    int64_t most = terms / TERMS_MIN;
-    int64_t splits = wanted < most ? wanted : most;
-    return splits < 1 ? 1 : splits;
-}
-
-static enum orr_status launch_unbroadcast(struct orr__cuda_queue *queue,
-                                          const struct orr_task_operator *call,
-                                          struct orr_error *error) {
-    const struct orr_tensor_view *x = &call->inputs[0], *y = &call->outputs[0];
-    unsigned set = dims_of(call);
-    struct orr__k_sum_dims a = {.y = y->data, .x = x->data, .dtype = (int32_t)x->dtype};
-    a.kept = dims_in(&x->shape, ~set, &a.results);
-    a.summed = dims_in(&x->shape, set, &a.terms);
-    if (a.results == 0)
-        return ORR_OK;
-    a.splits = splits_for(queue, a.results, a.terms);
-    a.inner_summed = a.summed.rank > 0 && a.summed.strides[a.summed.rank - 1] == 1;
-    enum orr_status status = ORR_OK;
-    if (a.splits > 1) {
-        void *scratch;
-        status = orr__cuda_scratch(queue, (uint64_t)(a.results * a.splits) * sizeof *a.parts,
-                                   &scratch, error);
-        a.parts = scratch;
-    }
-    if (status == ORR_OK)
-        status = orr__cuda_launch(queue, ORR__K_sum_dims,
-                                  orr__cuda_grid(queue, (uint64_t)(a.results * a.splits)),
-                                  ORR__CUDA_BLOCK, 0, &a, error);
-    if (status != ORR_OK || a.splits == 1)
-        return status;
-    struct orr__k_sum_parts b = {
-        .y = a.y, .parts = a.parts, .results = a.results, .splits = a.splits, .dtype = a.dtype};
-    return orr__cuda_launch(queue, ORR__K_sum_parts, orr__cuda_grid(queue, (uint64_t)b.results),
-                            ORR__CUDA_BLOCK, 0, &b, error);
-}
-
 const struct orr__cuda_operator orr__cuda_move_operators[] = {
     {"transpose", launch_transpose},
     {"slice", launch_slice},
@@ -330,6 +270,5 @@ const struct orr__cuda_operator orr__cuda_move_operators[] = {
     {"concat", launch_concat},
     {"expand", launch_expand},
     {"cast", launch_cast},
-    {"unbroadcast", launch_unbroadcast},
     {NULL, NULL},
 };

@@ -69,29 +69,3 @@ KERNEL(cast, struct orr__k_cast) {
             store_any_i64(a->to, a->to_dtype, i, load_i64(a->from, a->from_dtype, i));
     }
 }
-
-/* ---- Sums over dimensions ---- */
-
-KERNEL(sum_dims, struct orr__k_sum_dims) {
-    for (int64_t i = first_index(lane); i < a->results * a->splits; i += index_step(lane)) {
-        int64_t result = a->inner_summed ? i / a->splits : i % a->results;
-        int64_t split = a->inner_summed ? i % a->splits : i / a->results;
-        int64_t base = strided_offset(&a->kept, result);
-        double sum = 0;
-        for (int64_t term = split; term < a->terms; term += a->splits)
-            sum += load_f64(a->x, a->dtype, base + strided_offset(&a->summed, term));
-        if (a->splits == 1)
-            store_f64(a->y, a->dtype, result, sum);
-        else
-            a->parts[split * a->results + result] = sum;
-    }
-}
-
-KERNEL(sum_parts, struct orr__k_sum_parts) {
-    for (int64_t i = first_index(lane); i < a->results; i += index_step(lane)) {
-        double sum = 0;
-        for (int64_t split = 0; split < a->splits; split++)
-            sum += a->parts[split * a->results + i];
-        store_f64(a->y, a->dtype, i, sum);
-    }
-}

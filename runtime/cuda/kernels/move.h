@@ -1,4 +1,4 @@
-/* Kernels that move elements: cuts of rows between places, casts, sums over repeated dimensions. */
+/* Kernels that move elements: cuts of rows between places, matrices that are turned, casts. */
 #ifndef ORR_RUNTIME_CUDA_KERNELS_MOVE_H
 #define ORR_RUNTIME_CUDA_KERNELS_MOVE_H
 
@@ -38,32 +38,10 @@ struct orr__k_cast {
     int32_t to_dtype, from_dtype;
 };
 
-/* Sums over `summed` for each element of `kept`, in f64: `splits` parts of each sum in `parts`, or
- * with one split the rounded sum in y. Part s of a sum has the terms s, s + splits, ... */
-struct orr__k_sum_dims {
-    void *y;
-    const void *x;
-    double *parts; /* [splits, results] */
-    struct orr__k_strided kept, summed;
-    int64_t results, terms, splits;
-    int32_t dtype;
-    int32_t inner_summed; /* 1: neighbours in memory are of one sum */
-};
-
-/* Adds the parts, in their order. */
-struct orr__k_sum_parts {
-    void *y;
-    const double *parts;
-    int64_t results, splits;
-    int32_t dtype;
-};
-
 #define ORR__CUDA_KERNELS_MOVE(X)                                                                  \
     X(move, move_cut, struct orr__k_cut)                                                           \
     X(move, move_cuts, struct orr__k_cuts)                                                         \
     X(move, turn, struct orr__k_turn)                                                              \
-    X(move, cast, struct orr__k_cast)                                                              \
-    X(move, sum_dims, struct orr__k_sum_dims)                                                      \
-    X(move, sum_parts, struct orr__k_sum_parts)
+    X(move, cast, struct orr__k_cast)
 
 #endif
