@@ -1,6 +1,6 @@
 /* CUPTI's activity records.
  *
- * A buffer's life:   FREE --request--> LENT --complete--> FULL --collect, on the host--> FREE
+ * A buffer's life:   FREE --request--> LENT --complete--> queue --collect, on the host--> FREE
  *
  * The callbacks come from any thread, and allocate nothing: buffers are there from the start, and
  * change hands by their state. CUPTI passes no context to callbacks, as there is one of it in a
@@ -11,12 +11,12 @@
 #include "runtime/cuda/times_internal.h"
 
 enum {
-    BUFFER_BYTES = 32 << 10, /* some 110 launches: a buffer stays away while one of them runs */
-    BUFFERS = 256,
+    BUFFER_BYTES = 8 << 10, /* some 25 launches: a buffer stays away while one of them runs */
+    BUFFERS = 1024,
     CLOCK_TOLERANCE_NS = 1000000
 };
 
-enum buffer_state { FREE, LENT, FULL };
+enum buffer_state { FREE, LENT, QUEUED };
 
 struct buffer {
     _Atomic int state;     /* enum buffer_state */
@@ -30,6 +30,8 @@ struct orr__cuda_cupti {
     struct orr__cuda_activities activities;
     uint8_t *block; /* all buffers, each aligned to 8 bytes as CUPTI wants it */
     struct buffer buffers[BUFFERS];
+    /* 1 + the index of buffers in order of completion; 0: not there yet. Never full. */
+    _Atomic uint32_t queue[BUFFERS];
     _Atomic uint64_t requests, completed; /* of buffers, so far */
     uint64_t collected;
     uint64_t requests_before; /* when the command under way began */
@@ -71,10 +73,11 @@ static void CUPTIAPI complete_buffer(CUcontext context, uint32_t stream, uint8_t
     (void)context, (void)stream, (void)size;
     if (!cupti || !data)
         return;
-    struct buffer *buffer = &cupti->buffers[(size_t)(data - cupti->block) / BUFFER_BYTES];
-    buffer->bytes = valid;
-    buffer->order = atomic_fetch_add(&cupti->completed, 1);
-    atomic_store(&buffer->state, FULL);
+    size_t index = (size_t)(data - cupti->block) / BUFFER_BYTES;
+    cupti->buffers[index].bytes = valid;
+    atomic_store(&cupti->buffers[index].state, QUEUED);
+    uint64_t place = atomic_fetch_add(&cupti->completed, 1) % BUFFERS;
+    atomic_store(&cupti->queue[place], (uint32_t)index + 1);
 }
 
 /* --- records --- */
@@ -147,27 +150,20 @@ static void take_buffer(struct orr__cuda_cupti *cupti, uint8_t *data, size_t byt
     }
 }
 
-static struct buffer *oldest_full(struct orr__cuda_cupti *cupti) {
-    struct buffer *oldest = NULL;
-    for (size_t i = 0; i < BUFFERS; i++)
-        if (atomic_load(&cupti->buffers[i].state) == FULL &&
-            (!oldest || cupti->buffers[i].order < oldest->order))
-            oldest = &cupti->buffers[i];
-    return oldest;
-}
-
 /* Takes what CUPTI has handed over. Buffers go back to it zeroed, as it was told they are. */
 static void collect(struct orr__cuda_cupti *cupti) {
-    struct buffer *buffer;
-    if (cupti->collected == atomic_load(&cupti->completed))
-        return;
-    while ((buffer = oldest_full(cupti))) {
-        uint8_t *data = cupti->block + (size_t)(buffer - cupti->buffers) * BUFFER_BYTES;
+    uint64_t before = cupti->collected;
+    uint32_t number;
+    while ((number = atomic_exchange(&cupti->queue[cupti->collected % BUFFERS], 0)) > 0) {
+        struct buffer *buffer = &cupti->buffers[number - 1];
+        uint8_t *data = cupti->block + (size_t)(number - 1) * BUFFER_BYTES;
         take_buffer(cupti, data, buffer->bytes);
         memset(data, 0, buffer->bytes);
         cupti->collected++;
         atomic_store(&buffer->state, FREE);
     }
+    if (cupti->collected == before)
+        return;
     size_t dropped = 0;
     if (worked(cupti, cupti->times->api->cupti.cuptiActivityGetNumDroppedRecords(NULL, 0, &dropped),
                "cuptiActivityGetNumDroppedRecords"))

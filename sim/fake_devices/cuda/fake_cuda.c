@@ -36,21 +36,24 @@ static void api_rest(const struct orr__cuda_api *api, int64_t ns) {
 }
 
 /* The other libraries have no fake yet. */
-static bool is_installed(enum orr__cuda_library library) {
-    return library == ORR__CUDA_RUNTIME;
+static bool is_installed(const struct orr_fake_cuda *fake, enum orr__cuda_library library) {
+    return library == ORR__CUDA_RUNTIME || (library == ORR__CUDA_CUPTI && !fake->options.no_cupti);
 }
 
 static enum orr_status api_load(struct orr__cuda_api *api, enum orr__cuda_library library,
                                 struct orr_error *error) {
     static const char *const names[ORR__CUDA_LIBRARIES] = {"CUDA runtime", "cuBLAS", "cuBLASLt",
                                                            "NCCL", "CUPTI"};
-    if (!is_installed(library)) {
+    if (!is_installed(api->context, library)) {
         return orr_error_set(error, ORR_UNAVAILABLE,
                              "%s is not installed with the fake CUDA devices", names[library]);
     }
     switch (library) {
 #define FILL(function) api->rt.function = function;
     case ORR__CUDA_RUNTIME: ORR__CUDA_RUNTIME_LIST(FILL) break;
+#undef FILL
+#define FILL(function) api->cupti.function = function;
+    case ORR__CUDA_CUPTI: ORR__CUDA_CUPTI_LIST(FILL) break;
 #undef FILL
     default: break;
     }

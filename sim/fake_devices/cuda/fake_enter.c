@@ -47,7 +47,8 @@ static int64_t cost_of(enum orr__fake_function function) {
     switch (function) {
     case ORR__FAKE_cudaGetErrorName:
     case ORR__FAKE_cudaGetErrorString:
-    case ORR__FAKE_cudaGetLastError: return TEXT_NS;
+    case ORR__FAKE_cudaGetLastError:
+    case ORR__FAKE_cuptiActivityGetNextRecord: return TEXT_NS;
     case ORR__FAKE_cudaLaunchKernel:
     case ORR__FAKE_cudaMemcpyAsync:
     case ORR__FAKE_cudaMemsetAsync:
