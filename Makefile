@@ -332,7 +332,8 @@ $(FAKE_ARCHIVE): $(FAKE_OBJECTS) $(BUILD)/cuda_objects
 	@rm -f $@
 	$(call run,AR,$@,$(AR) rcs $@ $(FAKE_OBJECTS))
 
-PLUGIN_LDFLAGS := -Wl,--as-needed -Wl,--version-script=runtime/cuda/plugin.map
+PLUGIN_LDFLAGS := -Wl,--as-needed $(if $(variant_ldflags_$(VARIANT)),,-Wl,-z,defs) \
+	-Wl,--version-script=runtime/cuda/plugin.map
 FAKE_LDFLAGS := -Wl,-soname,libcudart.so.13 \
 	-Wl,--version-script=sim/fake_devices/cuda/libcudart.map
 

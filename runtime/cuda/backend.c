@@ -79,8 +79,11 @@ static void backend_free(struct cuda_backend *backend) {
 
 static void backend_close(struct orr_backend *base) {
     struct cuda_backend *backend = orr__cuda(base);
+    struct orr__cuda_api *api = backend->api;
     orr__cuda_drain(backend);
     backend_free(backend);
+    if (api->release)
+        api->release(api);
 }
 
 static const struct orr_backend_verbs cuda_verbs = {
