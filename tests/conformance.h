@@ -37,6 +37,9 @@ struct conformance_target {
     orr_backend_open open;
     struct orr_device_spec spec; /* of every device; queue_depth is set by the cases */
     bool virtual_time;           /* kernels take service_ns, and `run` is called at their finish */
+    /* What collectives compute is tried with up to so many ranks; 0: CONFORMANCE_DEVICES_MAX. For
+     * backends whose collectives have a test of their own with more. */
+    uint32_t ranks_max;
     const struct conformance_exception *unsupported, *expected_to_fail; /* may be NULL */
 };
 

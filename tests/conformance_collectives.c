@@ -337,8 +337,11 @@ static void try_size(struct fixture *f, const struct rank *ranks, struct trial t
 static void try_kind(struct fixture *f, enum orr_collective_kind kind) {
     static const uint32_t rank_counts[] = {1, 2, 3, 5, 8};
     static const uint64_t counts[] = {0, 1, 257, COUNT_MAX};
+    uint32_t ranks_max = f->target->ranks_max > 0 ? f->target->ranks_max : RANKS_MAX;
     for (size_t i = 0; i < sizeof rank_counts / sizeof rank_counts[0]; i++) {
         struct rank ranks[RANKS_MAX];
+        if (rank_counts[i] > ranks_max)
+            break;
         open_ranks(f, rank_counts[i], ranks);
         uint32_t roots = orr_collective_has_root(kind) ? rank_counts[i] : 1;
         int reductions = orr_collective_reduces(kind) ? ORR_MIN + 1 : 1;

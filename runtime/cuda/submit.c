@@ -164,6 +164,14 @@ static void slot_abandon(struct cuda_slot *slot, const struct orr_error *cause) 
     orr__cuda_event_give(stream->device->gpu, &slot->own);
 }
 
+/* Takes back a command that is not submitted after all. What there is of it in its stream runs. */
+static void slot_refuse(struct cuda_slot *slot) {
+    struct cuda_stream *stream = slot->stream;
+    orr__cuda_quiet(stream);
+    orr__cuda_times_discard(stream->backend->times, &slot->stamp);
+    orr__cuda_event_give(stream->device->gpu, &slot->own);
+}
+
 /* Records the event behind what has been put into the stream. */
 static enum orr_status record_end(struct cuda_slot *slot, struct orr_error *error) {
     struct cuda_stream *stream = slot->stream;
@@ -197,8 +205,8 @@ static bool slot_bypasses(struct cuda_slot *slot) {
 
 /* --- one command --- */
 
-/* ORR_UNSUPPORTED: there is no kernel for it, and it is not submitted. Any other failure is the
- * command's. */
+/* ORR_UNSUPPORTED: there is no kernel for it; ORR_NO_MEMORY: for the call. It is not submitted then.
+ * Any other failure is the command's. */
 static enum orr_status submit_planned(struct cuda_stream *stream, struct cuda_slot *slot,
                                       const struct plan *plan, struct orr_error *error) {
     struct cuda_backend *backend = stream->backend;
@@ -214,9 +222,8 @@ static enum orr_status submit_planned(struct cuda_stream *stream, struct cuda_sl
         return orr_error_set(error, status, "%s", cause.text);
     if (status == ORR_OK && acts)
         status = enqueue(stream, slot, plan, &cause);
-    if (status == ORR_UNSUPPORTED) {
-        orr__cuda_times_discard(backend->times, &slot->stamp);
-        orr__cuda_event_give(stream->device->gpu, &slot->own);
+    if (status == ORR_UNSUPPORTED || status == ORR_NO_MEMORY) {
+        slot_refuse(slot);
         return orr_error_set(error, status, "%s", cause.text);
     }
     if (status == ORR_OK)
@@ -406,6 +413,15 @@ static void group_abandon(struct cuda_group *group, const struct orr_error *caus
         slot_abandon(member_slot(group, i), cause);
 }
 
+static void group_refuse(struct cuda_group *group) {
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct cuda_slot *slot = member_slot(group, i);
+        slot_refuse(slot);
+        slot->group = NULL;
+    }
+    orr_memory_free(group->members[0].stream->backend->memory, group);
+}
+
 enum orr_status orr__cuda_submit_group(struct orr_backend *base, const uint32_t *streams,
                                        const struct orr_command *commands, uint32_t count,
                                        const struct orr_point *waits, uint32_t wait_count,
@@ -430,7 +446,12 @@ enum orr_status orr__cuda_submit_group(struct orr_backend *base, const uint32_t 
         return orr_error_set(error, ORR_NO_MEMORY, "no memory for a group of %u", count);
     }
     group_fill(backend, group, streams, commands, begin_ns);
-    if (!group_bypasses(group) && group_enqueue(backend, group, &cause) != ORR_OK)
+    status = group_bypasses(group) ? ORR_OK : group_enqueue(backend, group, &cause);
+    if (status == ORR_NO_MEMORY) {
+        group_refuse(group);
+        return orr_error_set(error, status, "%s", cause.text);
+    }
+    if (status != ORR_OK)
         group_abandon(group, &cause);
     for (uint32_t i = 0; i < count; i++)
         slot_commit(member_slot(group, i), &out_points[i]);
