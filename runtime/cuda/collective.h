@@ -6,9 +6,9 @@
  *     emulated   every stream records an event; the stream of the lowest rank waits for all of
  *                them, runs one kernel that reads all inputs and writes all outputs, and records an
  *                event that the others wait for. Terms are taken in rank order, so results are
- *                those of runtime/collective.h, bit for bit but for the payload of NaNs. On several GPUs
- *                operands travel to the lowest rank's GPU and back by copies. Its time is that of
- *                memory, not of links.
+ *                those of runtime/collective.h, bit for bit but for the payload of NaNs. On several
+ *                GPUs operands travel to the lowest rank's GPU and back by copies. Its time is that
+ *                of memory, not of links.
  *     nccl       one NCCL communicator for each communicator, made when it is first used. Sums
  *                are in NCCL's order and rounded where NCCL rounds.
  *
