@@ -2,7 +2,6 @@
  * points that runs everything at once: the kernels' and copies' results, and the order of calls.
  * That streams really wait for each other is shown over the fake devices. */
 #include <inttypes.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,11 +12,11 @@
 
 #include "runtime/collective.h"
 #include "runtime/cuda/collective.h"
-#include "runtime/splitmix.h"
 #include "sim/fake_devices/cuda/emulate.h"
+#include "tests/cuda_collective_cases.h"
 #include "tests/support.h"
 
-enum { DEVICES_MAX = 48, SM_COUNT = 3, LOG_BYTES = 1024, GUARD = 16, GUARD_BYTE = 0x5a };
+enum { DEVICES_MAX = CASE_RANKS_MAX, SM_COUNT = 3, LOG_BYTES = 1024 };
 
 /* ---- a table that runs everything at once ---- */
 
@@ -200,168 +199,7 @@ static void machine_close(struct machine *m) {
     assert_int_equal(m->memory.live, 0);
 }
 
-/* ---- groups ---- */
-
-/* What is asked, and a rank's memory: in and out, with a guard behind each. */
-struct group {
-    struct orr_collective shape; /* of rank 0, without pointers */
-    uint64_t counts[DEVICES_MAX * DEVICES_MAX];
-    bool uneven, in_place;
-    size_t bytes; /* of each of a rank's two areas */
-    uint32_t transfer_count;
-    uint32_t sources[DEVICES_MAX], targets[DEVICES_MAX];
-    uint64_t sizes[DEVICES_MAX];
-};
-
-/* A copy of all memory, and members that use it. */
-struct world {
-    unsigned char *memory;
-    struct orr_collective members[DEVICES_MAX];
-    const struct orr_collective *list[DEVICES_MAX];
-    struct orr_transfer transfers[DEVICES_MAX];
-    uint32_t count;
-};
-
-static uint64_t draw(uint64_t *state, uint64_t below) {
-    return orr_splitmix_next(state) % below;
-}
-
-static void draw_group(struct group *g, uint64_t *state, enum orr_collective_kind kind,
-                       enum orr_dtype dtype, uint32_t ranks, uint64_t count_max) {
-    memset(g, 0, sizeof *g);
-    g->shape = (struct orr_collective){.kind = kind,
-                                       .dtype = dtype,
-                                       .communicator = 3,
-                                       .ranks = ranks,
-                                       .root = (uint32_t)draw(state, ranks),
-                                       .count = draw(state, count_max + 1),
-                                       .reduction = (enum orr_reduction)draw(state, 4)};
-    uint64_t length = orr_collective_counts_length(kind, ranks), elements = 0;
-    g->uneven = length > 0 && draw(state, 2);
-    g->in_place = kind != ORR_COLLECTIVE_ALL_TO_ALL && draw(state, 2);
-    for (uint64_t i = 0; i < length; i++) {
-        g->counts[i] = g->uneven ? draw(state, count_max + 1) : g->shape.count;
-        elements += g->counts[i];
-    }
-    if (kind == ORR_COLLECTIVE_SEND_RECEIVE) {
-        g->transfer_count = (uint32_t)draw(state, ranks) + 1;
-        for (uint32_t i = 0; i < g->transfer_count; i++) {
-            g->sources[i] = (uint32_t)draw(state, ranks);
-            g->targets[i] = (uint32_t)draw(state, ranks);
-            g->sizes[i] = draw(state, count_max + 1);
-            elements += g->sizes[i];
-        }
-    }
-    elements = elements > g->shape.count ? elements : g->shape.count;
-    g->bytes = (size_t)elements * orr_dtype_size(dtype) + GUARD;
-}
-
-static unsigned char *area(const struct group *g, const struct world *w, uint32_t rank, int out) {
-    return w->memory + (2 * rank + (uint32_t)out) * g->bytes;
-}
-
-/* Where the rank's operands are, with their own piece in place if it is to be. */
-static void place(const struct group *g, struct world *w, struct orr_collective *m) {
-    size_t size = orr_dtype_size(g->shape.dtype);
-    unsigned char *in = area(g, w, m->rank, 0), *out = area(g, w, m->rank, 1);
-    uint64_t piece, first = 0;
-    switch (m->kind) {
-    case ORR_COLLECTIVE_ALL_GATHER:
-    case ORR_COLLECTIVE_GATHER:
-        first = orr_collective_piece(m, m->rank, &piece);
-        if (g->in_place && (m->kind == ORR_COLLECTIVE_ALL_GATHER || m->rank == m->root))
-            in = out + first * size;
-        break;
-    case ORR_COLLECTIVE_REDUCE_SCATTER:
-    case ORR_COLLECTIVE_SCATTER:
-        first = orr_collective_piece(m, m->rank, &piece);
-        if (g->in_place && (m->kind == ORR_COLLECTIVE_REDUCE_SCATTER || m->rank == m->root))
-            out = in + first * size;
-        break;
-    default: out = g->in_place ? in : out; break;
-    }
-    m->in = in;
-    m->out = out;
-}
-
-static bool takes_part(const struct group *g, uint32_t rank) {
-    bool part = g->shape.kind != ORR_COLLECTIVE_SEND_RECEIVE;
-    for (uint32_t i = 0; i < g->transfer_count; i++)
-        part = part || g->sources[i] == rank || g->targets[i] == rank;
-    return part;
-}
-
-static void world_fill(const struct group *g, struct world *w, unsigned char *memory) {
-    memset(w, 0, sizeof *w);
-    w->memory = memory;
-    size_t size = orr_dtype_size(g->shape.dtype), at = 0;
-    for (uint32_t i = 0; i < g->transfer_count; i++) {
-        w->transfers[i] = (struct orr_transfer){.source = g->sources[i],
-                                                .target = g->targets[i],
-                                                .count = g->sizes[i],
-                                                .from = area(g, w, g->sources[i], 0),
-                                                .to = area(g, w, g->targets[i], 1) + at};
-        at += g->sizes[i] * size;
-    }
-    for (uint32_t rank = 0; rank < g->shape.ranks; rank++) {
-        struct orr_collective *m = &w->members[w->count];
-        if (!takes_part(g, rank))
-            continue;
-        *m = g->shape;
-        m->rank = rank;
-        m->counts = g->uneven ? g->counts : NULL;
-        m->transfers = g->transfer_count ? w->transfers : NULL;
-        m->transfer_count = g->transfer_count;
-        if (m->kind != ORR_COLLECTIVE_SEND_RECEIVE && m->kind != ORR_COLLECTIVE_BARRIER)
-            place(g, w, m);
-        w->list[w->count++] = m;
-    }
-}
-
-/* Numbers of any size, with zeros of both signs, infinities and NaNs. */
-static void draw_memory(const struct group *g, uint64_t *state, unsigned char *memory,
-                        size_t bytes) {
-    size_t size = orr_dtype_size(g->shape.dtype);
-    for (size_t i = 0; i < bytes; i++)
-        memory[i] = (unsigned char)draw(state, 256);
-    for (size_t i = 0; i + size <= bytes && orr_dtype_is_float(g->shape.dtype); i += size) {
-        static const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN};
-        uint64_t which = draw(state, 40);
-        double x = which < 5 ? special[which] : ((double)draw(state, 2001) - 1000) / 64;
-        orr_dtype_convert(g->shape.dtype, memory + i, ORR_DTYPE_F64, &x, 1);
-    }
-}
-
-static bool same_element(enum orr_dtype dtype, const unsigned char *a, const unsigned char *b) {
-    double x = 0, y = 0;
-    size_t size = orr_dtype_size(dtype);
-    if (memcmp(a, b, size) == 0 || !orr_dtype_is_float(dtype))
-        return memcmp(a, b, size) == 0;
-    unsigned char aligned[2][8];
-    memcpy(aligned[0], a, size);
-    memcpy(aligned[1], b, size);
-    orr_dtype_convert(ORR_DTYPE_F64, &x, dtype, aligned[0], 1);
-    orr_dtype_convert(ORR_DTYPE_F64, &y, dtype, aligned[1], 1);
-    return isnan(x) && isnan(y); /* only their payloads differ */
-}
-
-static void compare(const struct group *g, const unsigned char *expected, const unsigned char *got,
-                    uint64_t seed) {
-    size_t size = orr_dtype_size(g->shape.dtype), areas = (size_t)g->shape.ranks * 2;
-    for (size_t a = 0; a < areas; a++)
-        for (size_t at = 0; at < g->bytes; at += size) {
-            size_t i = a * g->bytes + at;
-            if (!same_element(g->shape.dtype, expected + i, got + i))
-                fail_msg("seed %" PRIu64 ": %s of %s over %u ranks, %s%s: rank %zu, %s, element "
-                         "%zu differs",
-                         seed, orr_collective_kind_text(g->shape.kind),
-                         orr_dtype_name(g->shape.dtype), g->shape.ranks,
-                         g->uneven ? "uneven, " : "", g->in_place ? "in place" : "apart", a / 2,
-                         a % 2 ? "out" : "in", at / size);
-        }
-}
-
-static enum orr_status enqueue(struct machine *m, const struct world *w, uint64_t *state,
+static enum orr_status enqueue(struct machine *m, const struct collective_world *w, uint64_t *state,
                                struct orr_error *error) {
     struct orr__cuda_member members[DEVICES_MAX];
     for (uint32_t i = 0; i < w->count; i++) {
@@ -369,7 +207,7 @@ static enum orr_status enqueue(struct machine *m, const struct world *w, uint64_
         members[i] = (struct orr__cuda_member){&m->queues[rank], rank, &w->members[i]};
     }
     for (uint32_t i = w->count - 1; state && i > 0; i--) {
-        uint32_t j = (uint32_t)draw(state, i + 1);
+        uint32_t j = (uint32_t)case_draw(state, i + 1);
         struct orr__cuda_member other = members[j];
         members[j] = members[i];
         members[i] = other;
@@ -380,37 +218,33 @@ static enum orr_status enqueue(struct machine *m, const struct world *w, uint64_
 /* One random group, done both ways. */
 static void check_group(struct machine *m, enum orr_collective_kind kind, enum orr_dtype dtype,
                         uint32_t ranks, uint64_t count_max, uint64_t seed) {
-    struct group g;
+    struct collective_case g;
+    struct collective_world w;
+    struct orr_error error = {0};
     uint64_t state = seed;
-    draw_group(&g, &state, kind, dtype, ranks, count_max);
+    case_draw_group(&g, &state, kind, dtype, ranks, count_max);
     if (orr_collective_reduces(kind) && orr_dtype_is_storage(dtype))
         return;
-    g.bytes += (8 - g.bytes % 8) % 8;
-    size_t bytes = (size_t)ranks * 2 * g.bytes;
-    unsigned char *expected = malloc(bytes), *got = malloc(bytes);
-    assert_true(expected && got);
-    draw_memory(&g, &state, expected, bytes);
-    memcpy(got, expected, bytes);
-    struct world *a = malloc(sizeof *a), *b = malloc(sizeof *b);
-    assert_true(a && b);
-    world_fill(&g, a, expected);
-    world_fill(&g, b, got);
-    struct orr_error error = {0};
-    if (orr_collective_run(a->list, a->count, &error) != ORR_OK)
+    unsigned char *expected[DEVICES_MAX], *got[DEVICES_MAX];
+    for (uint32_t i = 0; i < ranks; i++) {
+        expected[i] = malloc(2 * g.bytes);
+        got[i] = malloc(2 * g.bytes);
+        assert_true(expected[i] && got[i]);
+        case_draw_memory(&g, &state, expected[i], 2 * g.bytes);
+        memcpy(got[i], expected[i], 2 * g.bytes);
+    }
+    case_world(&g, &w, expected);
+    if (orr_collective_run(w.list, w.count, &error) != ORR_OK)
         fail_msg("seed %" PRIu64 ": %s", seed, error.text);
     m->log[0] = '\0';
-    if (enqueue(m, b, &state, &error) != ORR_OK)
+    case_world(&g, &w, got);
+    if (enqueue(m, &w, &state, &error) != ORR_OK)
         fail_msg("seed %" PRIu64 ": %s", seed, error.text);
-    compare(&g, expected, got, seed);
-    free(expected);
-    free(got);
-    free(a);
-    free(b);
-}
-
-static uint64_t first_seed(void) {
-    const char *text = getenv("ORR_TEST_SEED");
-    return text ? strtoull(text, NULL, 10) : 1;
+    for (uint32_t i = 0; i < ranks; i++) {
+        case_compare(&g, i, expected[i], got[i], seed);
+        free(expected[i]);
+        free(got[i]);
+    }
 }
 
 /* ---- tests ---- */
@@ -418,7 +252,7 @@ static uint64_t first_seed(void) {
 static void every_kind_of_every_dtype_is_the_cpus(void **state) {
     (void)state;
     struct machine m;
-    uint64_t seed = first_seed();
+    uint64_t seed = case_first_seed();
     machine_open(&m, 17, 1);
     for (int kind = 0; kind < ORR_COLLECTIVE_KIND_COUNT; kind++)
         for (int dtype = 0; dtype < ORR_DTYPE_COUNT; dtype++)
@@ -431,7 +265,7 @@ static void every_kind_of_every_dtype_is_the_cpus(void **state) {
 static void every_kind_is_the_cpus_on_several_gpus(void **state) {
     (void)state;
     struct machine m;
-    uint64_t seed = first_seed();
+    uint64_t seed = case_first_seed();
     for (uint32_t gpus = 2; gpus <= 9; gpus += 7) {
         machine_open(&m, 9, gpus);
         for (int kind = 0; kind < ORR_COLLECTIVE_KIND_COUNT; kind++)
@@ -446,7 +280,7 @@ static void every_kind_is_the_cpus_on_several_gpus(void **state) {
 static void all_threads_of_large_groups_do_it_once(void **state) {
     (void)state;
     struct machine m;
-    uint64_t seed = first_seed();
+    uint64_t seed = case_first_seed();
     machine_open(&m, 5, 1);
     m.emulation.mode = ORR_EMULATED_BACKWARDS;
     for (int kind = 0; kind < ORR_COLLECTIVE_KIND_COUNT; kind++)
@@ -459,10 +293,10 @@ static void more_pieces_than_a_launch_takes_are_several(void **state) {
     (void)state;
     struct machine m;
     machine_open(&m, 40, 1);
-    check_group(&m, ORR_COLLECTIVE_ALL_TO_ALL, ORR_DTYPE_BF16, 40, 50, first_seed());
+    check_group(&m, ORR_COLLECTIVE_ALL_TO_ALL, ORR_DTYPE_BF16, 40, 50, case_first_seed());
     assert_int_equal(m.launches, 2);
     assert_non_null(strstr(m.log, "carry_many 0; carry_many 0; record 0"));
-    check_group(&m, ORR_COLLECTIVE_ALL_REDUCE, ORR_DTYPE_BF16, 40, 50, first_seed());
+    check_group(&m, ORR_COLLECTIVE_ALL_REDUCE, ORR_DTYPE_BF16, 40, 50, case_first_seed());
     assert_non_null(strstr(m.log, "wait 0; reduce_many 0; record 0"));
     machine_close(&m);
 }
@@ -498,15 +332,16 @@ static void between_gpus_all_meet_before_the_copies_and_after_them(void **state)
 /* Returns false once the call that is to fail is behind the last one. */
 static bool fails_clearly(uint32_t gpus, enum orr_collective_kind kind, uint64_t nth) {
     struct machine m;
-    struct group g;
-    struct world w;
+    struct collective_case g;
+    struct collective_world w;
     struct orr_error error = {0};
     uint64_t state = 5;
     machine_open(&m, 3, gpus);
-    draw_group(&g, &state, kind, ORR_DTYPE_F32, 3, 40);
+    case_draw_group(&g, &state, kind, ORR_DTYPE_F32, 3, 40);
     unsigned char *memory = calloc(6, g.bytes);
     assert_non_null(memory);
-    world_fill(&g, &w, memory);
+    unsigned char *ranks[] = {memory, memory + 2 * g.bytes, memory + 4 * g.bytes};
+    case_world(&g, &w, ranks);
     m.fail_at = nth;
     bool failed = enqueue(&m, &w, NULL, &error) != ORR_OK;
     assert_int_equal(failed, nth <= m.calls);

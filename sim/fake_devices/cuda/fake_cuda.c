@@ -37,7 +37,12 @@ static void api_rest(const struct orr__cuda_api *api, int64_t ns) {
 
 /* The other libraries have no fake yet. */
 static bool is_installed(const struct orr_fake_cuda *fake, enum orr__cuda_library library) {
-    return library == ORR__CUDA_RUNTIME || (library == ORR__CUDA_CUPTI && !fake->options.no_cupti);
+    switch (library) {
+    case ORR__CUDA_RUNTIME: return true;
+    case ORR__CUDA_NCCL: return !fake->options.no_nccl;
+    case ORR__CUDA_CUPTI: return !fake->options.no_cupti;
+    default: return false;
+    }
 }
 
 static enum orr_status api_load(struct orr__cuda_api *api, enum orr__cuda_library library,
@@ -51,6 +56,9 @@ static enum orr_status api_load(struct orr__cuda_api *api, enum orr__cuda_librar
     switch (library) {
 #define FILL(function) api->rt.function = function;
     case ORR__CUDA_RUNTIME: ORR__CUDA_RUNTIME_LIST(FILL) break;
+#undef FILL
+#define FILL(function) api->nccl.function = function;
+    case ORR__CUDA_NCCL: ORR__CUDA_NCCL_LIST(FILL) break;
 #undef FILL
 #define FILL(function) api->cupti.function = function;
     case ORR__CUDA_CUPTI: ORR__CUDA_CUPTI_LIST(FILL) break;
