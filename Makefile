@@ -283,9 +283,13 @@ $(BUILD)/libtests.a: $(TEST_SHARED_OBJECTS) $(BUILD)/objects
 	@rm -f $@
 	$(call run,AR,$@,$(AR) rcs $@ $(TEST_SHARED_OBJECTS))
 
+# Archives that need each other.
+GROUP := -Wl,--start-group
+GROUP_END := -Wl,--end-group
+
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtests.a $(STATIC)
 	@mkdir -p $(@D)
-	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(filter-out $(STATIC),$^) $(STATIC) \
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) $(GROUP) $(filter %.a,$^) $(GROUP_END) \
 		$(TEST_LIBS) $(LIBS) -o $@)
 
 $(filter $(BUILD)/tests/test_cuda%,$(TESTS)): $(CUDA_ARCHIVE) $(FAKE_ARCHIVE)
@@ -357,11 +361,11 @@ $(BUILD)/tests/test_cuda_device_check: $(BUILD)/libdevice_check.a
 
 # OpenBLAS is linked in where there is an archive of it.
 STATIC_BLAS := $(wildcard $(shell $(PKG_CONFIG) --variable=libdir openblas 2>/dev/null)/libopenblas.a)
-$(BUILD)/device-check/orrery-device-check: $(DEVICE_OBJECTS) $(BUILD)/libtests.a $(CUDA_ARCHIVE) \
-		$(STATIC)
+$(BUILD)/device-check/orrery-device-check: $(DEVICE_OBJECTS) $(CUDA_ARCHIVE) $(STATIC) \
+		$(call objects,$(wildcard tests/random_*.c))
 	@mkdir -p $(@D)
-	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $^ $(or $(STATIC_BLAS),$(call pkg,--libs openblas)) \
-		-lpthread -ldl -lm -o $@)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) $(GROUP) $(filter %.a,$^) \
+		$(GROUP_END) $(or $(STATIC_BLAS),$(call pkg,--libs openblas)) -lpthread -ldl -lm -o $@)
 
 .PHONY: device-check
 device-check: $(DEVICE_CHECK) ## checks the backend on this machine's GPU; skipped without one

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support.h"
+#include "tests/random_numbers.h"
 
 enum { TRIES = 40 };
 

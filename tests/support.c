@@ -193,19 +193,6 @@ bool near_f64(double a, double b, double tolerance) {
 
 /* --- random numbers --- */
 
-uint64_t random_next(uint64_t *state) {
-    uint64_t x = *state;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    *state = x;
-    return x * 0x2545f4914f6cdd1du;
-}
-
-uint64_t random_below(uint64_t *state, uint64_t below) {
-    return (random_next(state) >> 32) * below >> 32;
-}
-
 uint64_t random_seed(uint64_t usual) {
     const char *text = getenv("ORR_TEST_SEED");
     uint64_t seed = text ? strtoull(text, NULL, 10) : usual;

@@ -18,6 +18,7 @@
 #include "runtime/buffer.h"
 #include "runtime/communicator.h"
 #include "runtime/record_memory.h"
+#include "tests/random_numbers.h"
 
 /* --- memory --- */
 
@@ -86,12 +87,8 @@ struct orr_point launch(struct orr_stream *stream, const char *name, struct orr_
 /* |a - b| <= tolerance * max(1, |b|), and NaN is near NaN. */
 bool near_f64(double a, double b, double tolerance);
 
-/* --- random numbers --- */
+/* --- random numbers: tests/random_numbers.h --- */
 
-/* xorshift64*; *state is not 0. */
-uint64_t random_next(uint64_t *state);
-/* Evenly from 0 .. below - 1. */
-uint64_t random_below(uint64_t *state, uint64_t below);
 /* The seed of this process's random tests: ORR_TEST_SEED, or `usual`. Prints it. */
 uint64_t random_seed(uint64_t usual);
 

@@ -3,7 +3,7 @@
  * move a time to keep that is told. */
 #include <string.h>
 
-#include "runtime/buffer.h"
+#include "runtime/runtime_internal.h"
 #include "tests/device/check.h"
 
 enum { KERNELS = 500, KERNELS_QUICK = 20, BYTES = 1 << 16, STREAMS_MAX = 64 };
@@ -46,9 +46,8 @@ struct telling {
     const char *mode;
 };
 
-static void tell(void *context, const char *key, const char *value, bool aloud) {
+static void tell(void *context, const char *key, const char *value) {
     const struct telling *telling = context;
-    (void)aloud;
     check_say(telling->check, telling->mode, CHECK_NOTE, "%s: %s", key, value);
 }
 
@@ -60,7 +59,7 @@ static void check_mode(struct check *check, const char *mode, enum orr_cuda_time
         check_say(check, mode, CHECK_FAIL, "%s", orr_runtime_error(run.runtime)->text);
     } else {
         struct counted counted = count_violations(&run);
-        orr_runtime_notes(run.runtime, tell, &(struct telling){check, mode});
+        run.runtime->verbs->notes(run.runtime->backend, tell, &(struct telling){check, mode});
         check_say(check, mode, counted.early + counted.overlapping ? CHECK_FAIL : CHECK_PASS,
                   "%d commands: %d early, %d overlapping", counted.commands, counted.early,
                   counted.overlapping);
