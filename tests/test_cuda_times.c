@@ -385,8 +385,6 @@ static void any_order_of_buffers(void **state) {
         missing += counts->missing;
         rig_close(&rig);
     }
-    print_message("# %llu of CUPTI, %llu missing\n", (unsigned long long)from_cupti,
-                  (unsigned long long)missing);
     /* Buffers with a record of a running kernel stay away. */
     assert_true(missing > 0 && from_cupti > missing);
 }
@@ -404,6 +402,298 @@ static void threads_keep_the_order(void **state) {
     }
 }
 
+/* --- what can go wrong --- */
+
+struct notes {
+    char warning[512], source[16], dropped[32], reason[512];
+};
+
+static void note(void *context, const char *key, const char *value) {
+    struct notes *notes = context;
+    if (strcmp(key, "timestamps") == 0)
+        snprintf(notes->source, sizeof notes->source, "%s", value);
+    else if (strcmp(key, "timestamps_warning") == 0)
+        snprintf(notes->warning, sizeof notes->warning, "%s", value);
+    else if (strcmp(key, "timestamps_dropped") == 0)
+        snprintf(notes->dropped, sizeof notes->dropped, "%s", value);
+    else if (strcmp(key, "timestamps_reason") == 0)
+        snprintf(notes->reason, sizeof notes->reason, "%s", value);
+    else
+        assert_true(strncmp(key, "timestamps_", 11) == 0);
+}
+
+static struct notes notes_of(const struct rig *rig) {
+    struct notes notes = {{0}, {0}, {0}, {0}};
+    orr__cuda_times_notes(rig->times, note, &notes);
+    return notes;
+}
+
+/* A command whose records are lost has its times from events, and says so. */
+static void lost_records_are_told(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        struct rig rig;
+        rig_open(&rig,
+                 (struct orr_fake_cuda_options){
+                     .engine = ORR_FAKE_SIMULATED, .seed = seed, .cupti_drops = 3},
+                 ORR_CUDA_TIMESTAMPS_AUTO);
+        random_program(&rig, seed, 60);
+        const struct orr__cuda_times_counts *counts = orr__cuda_times_counts(rig.times);
+        struct notes notes = notes_of(&rig);
+        assert_int_equal(counts->dropped, 3);
+        assert_true(counts->missing > 0);
+        assert_int_equal(counts->sources[ORR_TS_EVENT], counts->missing);
+        assert_true(counts->sources[ORR_TS_CUPTI] > 0);
+        assert_string_equal(notes.source, "cupti");
+        assert_string_equal(notes.dropped, "3");
+        assert_non_null(strstr(notes.warning, "3 records dropped"));
+        rig_close(&rig);
+    }
+}
+
+static void without_cupti_there_are_events(void **state) {
+    (void)state;
+    static const struct {
+        struct orr_fake_cuda_options options;
+        const char *reason;
+    } cases[] = {
+        {{.no_cupti = true}, "CUPTI is not installed"},
+        {{.faults = "cuptiActivityEnable:1:39"}, "another profiler has it"},
+        {{.faults = "cuptiActivityEnable:2:35"}, "profiling is for administrators"},
+        {{.faults = "cuptiActivityRegisterTimestampCallback:1:999"}, "error 999"},
+        {{.faults = "cuptiActivityPushExternalCorrelationId:1:1"}, "error 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rig rig;
+        assert_int_equal(rig_try(&rig, cases[i].options, ORR_CUDA_TIMESTAMPS_CUPTI),
+                         ORR_UNAVAILABLE);
+        assert_non_null(strstr(rig.error.text, cases[i].reason));
+        rig_close(&rig);
+        rig_open(&rig, cases[i].options, ORR_CUDA_TIMESTAMPS_AUTO);
+        assert_int_equal(orr__cuda_times_source(rig.times), ORR_TS_EVENT);
+        assert_non_null(strstr(orr__cuda_times_reason(rig.times), cases[i].reason));
+        small_program(&rig);
+        struct notes notes = notes_of(&rig);
+        assert_string_equal(notes.source, "event");
+        assert_string_equal(notes.warning, "");
+        assert_non_null(strstr(notes.reason, cases[i].reason));
+        rig_close(&rig);
+    }
+}
+
+static void a_second_run_has_events(void **state) {
+    (void)state;
+    struct rig rig;
+    struct orr__cuda_times *second;
+    rig_open(&rig, simulated, ORR_CUDA_TIMESTAMPS_AUTO);
+    assert_int_equal(orr__cuda_times_open(rig.api, ORR_CUDA_TIMESTAMPS_AUTO, &rig.memory.table,
+                                          &second, &rig.error),
+                     ORR_OK);
+    assert_int_equal(orr__cuda_times_source(second), ORR_TS_EVENT);
+    assert_string_equal(orr__cuda_times_reason(second), "another run of this process uses CUPTI");
+    orr__cuda_times_close(&second);
+    small_program(&rig);
+    assert_int_equal(orr__cuda_times_counts(rig.times)->missing, 0);
+    rig_close(&rig);
+}
+
+/* Whatever call fails, once or for good: every command has times that hold, nothing leaks. */
+static void any_call_may_fail(void **state) {
+    (void)state;
+    static const char *const functions[] = {
+#define NAME(function) #function,
+        ORR__CUDA_CUPTI_LIST(NAME)
+#undef NAME
+            "cudaEventElapsedTime",
+        "cudaDeviceGetStreamPriorityRange"};
+    uint64_t told = 0;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        for (int nth = 1; nth <= 5; nth += nth < 2 ? 1 : 3)
+            for (int sticky = 0; sticky < (strncmp(functions[i], "cupti", 5) == 0 ? 2 : 1);
+                 sticky++) {
+                struct rig rig;
+                char plan[96];
+                snprintf(plan, sizeof plan, "%s:%d:8%s", functions[i], nth, sticky ? "!" : "");
+                rig_open(
+                    &rig,
+                    (struct orr_fake_cuda_options){.engine = ORR_FAKE_SIMULATED, .faults = plan},
+                    ORR_CUDA_TIMESTAMPS_AUTO);
+                /* A second open, where the first call of each function is not the plan's. */
+                if (i % 2 == 0)
+                    orr__cuda_times_close(&rig.times);
+                if (!rig.times &&
+                    orr__cuda_times_open(rig.api, ORR_CUDA_TIMESTAMPS_BOTH, &rig.memory.table,
+                                         &rig.times, &rig.error) != ORR_OK)
+                    assert_int_equal(rig.error.status, ORR_UNAVAILABLE);
+                if (rig.times) {
+                    small_program(&rig);
+                    struct notes notes = notes_of(&rig);
+                    told += notes.warning[0] || notes.reason[0] ? 1 : 0;
+                }
+                rig_close(&rig);
+            }
+    assert_true(told > 10);
+}
+
+/* Origins are taken anew every second, and commands far from one keep their times. */
+static void a_long_run_keeps_its_clock(void **state) {
+    (void)state;
+    struct rig rig;
+    rig_open(&rig, simulated, ORR_CUDA_TIMESTAMPS_EVENTS);
+    for (int i = 0; i < 20; i++) {
+        fill(&rig, (uint32_t)(i % STREAMS), -1, 1, 100000);
+        orr__fake_spend(rig.fake, 700000000);
+    }
+    retire_all(&rig);
+    const struct orr__cuda_times_counts *counts = orr__cuda_times_counts(rig.times);
+    assert_in_range(counts->origins, 7, 14);
+    for (int i = 0; i < rig.count; i++) {
+        const struct command *c = &rig.commands[i];
+        int64_t off_ns = counts->clock_error_ns + 100; /* of floats of ms, a second away */
+        assert_true(near_ns(c->record.finish_ns, c->true_finish_ns, off_ns));
+        assert_true(near_ns(c->record.start_ns, c->true_start_ns, off_ns + 5000));
+    }
+    rig_close(&rig);
+}
+
+static void a_collective_starts_as_its_members_arrive(void **state) {
+    (void)state;
+    static const enum orr_cuda_timestamps modes[] = {ORR_CUDA_TIMESTAMPS_CUPTI,
+                                                     ORR_CUDA_TIMESTAMPS_EVENTS};
+    for (int mode = 0; mode < 2; mode++) {
+        struct rig rig;
+        struct orr__cuda_stamp *stamps[2];
+        const uint32_t gpus[2] = {0, 0};
+        rig_open(&rig, simulated, modes[mode]);
+        int early = fill(&rig, 0, -1, 1, 64), late = fill(&rig, 1, -1, 60, BYTES_MAX);
+        struct command *a = begin(&rig, 0, -1), *b = begin(&rig, 1, -1);
+        stamps[0] = &a->stamp;
+        stamps[1] = &b->stamp;
+        orr__cuda_times_begin_group(rig.times, stamps, gpus, 2);
+        ok(rig.api->rt.cudaStreamWaitEvent(rig.streams[2], rig.commands[late].done, 0));
+        ok(rig.api->rt.cudaMemsetAsync(rig.device, 0, BYTES_MAX, rig.streams[2]));
+        orr__cuda_times_end_group(rig.times, stamps, 2);
+        cudaEvent_t together;
+        ok(rig.api->rt.cudaEventCreateWithFlags(&together, cudaEventDefault));
+        ok(rig.api->rt.cudaEventRecord(together, rig.streams[2]));
+        ok(rig.api->rt.cudaStreamWaitEvent(rig.streams[0], together, 0));
+        ok(rig.api->rt.cudaStreamWaitEvent(rig.streams[1], together, 0));
+        end(&rig, a);
+        end(&rig, b);
+        retire_all(&rig);
+        assert_true(a->record.start_ns >= rig.commands[early].record.finish_ns);
+        assert_true(a->record.start_ns < b->record.start_ns);
+        assert_true(b->record.start_ns >= rig.commands[late].record.finish_ns);
+        assert_true(near_ns(a->record.finish_ns, b->record.finish_ns, mode == 0 ? 0 : 2000));
+        assert_true(a->record.finish_ns > b->record.start_ns);
+        ok(rig.api->rt.cudaEventDestroy(together));
+        rig_close(&rig);
+    }
+}
+
+/* --- clamping, with a clock and nothing else --- */
+
+static int64_t still_clock(const struct orr__cuda_api *api) {
+    (void)api;
+    return 1000;
+}
+
+static void times_keep_to_what_the_host_knows(void **state) {
+    (void)state;
+    static const int64_t none = ORR_TIME_NONE;
+    static const struct {
+        struct orr__cuda_bounds bounds; /* enqueue, enqueued, before, awaited, observed */
+        int64_t host_start_ns, host_finish_ns, start_ns, finish_ns;
+        bool is_wait, on_host, clamped;
+    } cases[] = {
+        {{10, 12, none, none, 99}, 20, 30, 20, 30, false, true, false},
+        {{10, 12, none, none, 99}, 5, 30, 10, 30, false, true, true},
+        {{10, 12, 25, none, 99}, 20, 30, 25, 30, false, true, true},
+        {{10, 12, 25, 40, 99}, 20, 30, 40, 40, false, true, true},
+        {{10, 12, none, none, 25}, 20, 30, 20, 25, false, true, true},
+        {{10, 12, none, none, 25}, 40, 50, 25, 25, false, true, true},
+        {{10, 12, 15, 20, 99}, 0, 0, 20, 20, false, false, false}, /* a record */
+        {{10, 12, none, none, 99}, 0, 0, 12, 12, false, false, false},
+        {{10, 12, 15, 20, 99}, 0, 0, 15, 20, true, false, false}, /* waits */
+        {{10, 12, none, 20, 99}, 0, 0, 12, 20, true, false, false},
+        {{10, 30, none, 20, 99}, 0, 0, 30, 30, true, false, false},
+        {{10, 12, none, none, 99}, 0, 0, 12, 12, true, false, false},
+    };
+    struct memory_counting memory;
+    struct orr__cuda_api api = {.now = still_clock};
+    struct orr__cuda_times *times;
+    struct orr_error error = {0};
+    uint64_t clamped = 0;
+    memory_counting_init(&memory, 0);
+    assert_int_equal(
+        orr__cuda_times_open(&api, ORR_CUDA_TIMESTAMPS_HOST, &memory.table, &times, &error),
+        ORR_OK);
+    assert_int_equal(orr__cuda_times_event_flags(times), cudaEventDisableTiming);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct orr__cuda_stamp stamp = {.on_host = cases[i].on_host,
+                                        .host_start_ns = cases[i].host_start_ns,
+                                        .host_finish_ns = cases[i].host_finish_ns};
+        struct orr_record_command record = {.header.a = cases[i].is_wait ? ORR_COMMAND_WAIT
+                                                                         : ORR_COMMAND_HOSTFN};
+        enum orr_ts_source source;
+        assert_int_equal(
+            orr__cuda_times_resolve(times, &stamp, NULL, &cases[i].bounds, false, &record, &source),
+            ORR_OK);
+        assert_int_equal(record.start_ns, cases[i].start_ns);
+        assert_int_equal(record.finish_ns, cases[i].finish_ns);
+        assert_int_equal(source, cases[i].on_host ? ORR_TS_HOST : ORR_TS_DERIVED);
+        clamped += cases[i].clamped ? 1 : 0;
+        assert_int_equal(orr__cuda_times_counts(times)->clamped, clamped);
+    }
+    /* What runs on a GPU ends when the host learned of it, and begins as soon as it could. */
+    struct orr__cuda_stamp stamp;
+    struct orr_record_command record = {.header.a = ORR_COMMAND_KERNEL};
+    enum orr_ts_source source;
+    const struct orr__cuda_bounds bounds = {10, 12, 15, none, 99};
+    orr__cuda_times_begin(times, &stamp, 0, NULL, false);
+    orr__cuda_times_end(times, &stamp);
+    assert_int_equal(orr__cuda_times_resolve(times, &stamp, NULL, &bounds, true, &record, &source),
+                     ORR_OK);
+    assert_int_equal(record.start_ns, 15);
+    assert_int_equal(record.finish_ns, 99);
+    assert_int_equal(source, ORR_TS_HOST);
+    orr__cuda_times_close(&times);
+    assert_int_equal(memory.live, 0);
+}
+
+/* --- memory --- */
+
+static void short_of_memory(struct memory_counting *memory, void *context) {
+    struct rig *rig = context;
+    struct orr__cuda_times *kept = rig->times;
+    for (int i = 0; i < STREAMS; i++)
+        rig->last[i] = -1;
+    rig->count = 0;
+    enum orr_status status = orr__cuda_times_open(rig->api, ORR_CUDA_TIMESTAMPS_BOTH,
+                                                  &memory->table, &rig->times, &rig->error);
+    rig->error = (struct orr_error){0};
+    if (status == ORR_OK)
+        small_program(rig);
+    else
+        assert_int_equal(status, ORR_NO_MEMORY);
+    for (int i = 0; i < rig->count; i++) {
+        ok(rig->api->rt.cudaEventDestroy(rig->commands[i].done));
+        rig->commands[i].done = NULL;
+    }
+    orr__cuda_times_close(&rig->times);
+    rig->times = kept;
+}
+
+static void memory_may_be_short(void **state) {
+    (void)state;
+    struct rig rig;
+    rig_open(&rig, simulated, ORR_CUDA_TIMESTAMPS_HOST);
+    rig.fake->observer = rig.inner; /* numbers of works go on from program to program */
+    assert_true(fail_each_request(short_of_memory, &rig) > 5);
+    rig.count = 0;
+    rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cupti_is_exact),
@@ -411,6 +701,14 @@ int main(void) {
         cmocka_unit_test(waits_are_derived),
         cmocka_unit_test(any_order_of_buffers),
         cmocka_unit_test(threads_keep_the_order),
+        cmocka_unit_test(lost_records_are_told),
+        cmocka_unit_test(without_cupti_there_are_events),
+        cmocka_unit_test(a_second_run_has_events),
+        cmocka_unit_test(any_call_may_fail),
+        cmocka_unit_test(a_long_run_keeps_its_clock),
+        cmocka_unit_test(a_collective_starts_as_its_members_arrive),
+        cmocka_unit_test(times_keep_to_what_the_host_knows),
+        cmocka_unit_test(memory_may_be_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,10 @@ static bool read_events(struct orr__cuda_times *times, const struct orr__cuda_st
     return true;
 }
 
+static bool near(int64_t a, int64_t b, int64_t tolerance_ns) {
+    return a - b <= tolerance_ns && b - a <= tolerance_ns;
+}
+
 /* Whether the other source says the same, within what both may be off. */
 static void compare(struct orr__cuda_times *times, const struct orr__cuda_stamp *stamp,
                     cudaEvent_t done, const struct interval *measured) {
@@ -187,12 +191,11 @@ static void compare(struct orr__cuda_times *times, const struct orr__cuda_stamp 
     if (!read_events(times, stamp, done, &other))
         return;
     int64_t tolerance_ns = CHECK_TOLERANCE_NS + other.tolerance_ns;
-    int64_t finish_ns = other.finish_ns - measured->finish_ns;
-    int64_t start_ns = stamp->began ? measured->start_ns - other.start_ns : 0;
+    bool agree =
+        near(measured->finish_ns, other.finish_ns, tolerance_ns) &&
+        (other.start_ns == ORR_TIME_NONE || near(measured->start_ns, other.start_ns, tolerance_ns));
     times->counts.checked++;
-    if (finish_ns > tolerance_ns || -finish_ns > tolerance_ns || start_ns > tolerance_ns ||
-        -start_ns > tolerance_ns)
-        times->counts.disagreements++;
+    times->counts.disagreements += agree ? 0 : 1;
 }
 
 static bool read_cupti(struct orr__cuda_times *times, const struct orr__cuda_stamp *stamp,
@@ -203,10 +206,10 @@ static bool read_cupti(struct orr__cuda_times *times, const struct orr__cuda_sta
         times->counts.missing += must ? 1 : 0;
         return false;
     }
-    if (stamp->arrives)
-        out->start_ns = ORR_TIME_NONE;
     if (times->both)
         compare(times, stamp, done, out);
+    if (stamp->arrives)
+        out->start_ns = ORR_TIME_NONE;
     return true;
 }
 

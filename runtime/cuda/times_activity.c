@@ -45,6 +45,11 @@ void orr__cuda_activities_split(struct orr__cuda_activities *activities, uint64_
     activities->entries[index - 1].split = request;
 }
 
+void orr__cuda_activities_distrust(struct orr__cuda_activities *activities) {
+    for (size_t i = 0; i < activities->entry_count; i++)
+        activities->entries[i].untimed = true;
+}
+
 bool orr__cuda_activities_complete(const struct orr__cuda_activities *activities, uint64_t ticket,
                                    uint64_t *out_start_ns, uint64_t *out_finish_ns,
                                    uint64_t *out_split) {

@@ -12,7 +12,7 @@
 
 enum {
     BUFFER_BYTES = 8 << 10, /* some 25 launches: a buffer stays away while one of them runs */
-    BUFFERS = 1024,
+    BUFFERS = 512,
     CLOCK_TOLERANCE_NS = 1000000
 };
 
@@ -97,6 +97,13 @@ static void overhead(struct orr__cuda_cupti *cupti, CUpti_Activity *record) {
     free(cost->overheadData); /* CUPTI's own block, which its documentation gives to the client */
 }
 
+/* A command may have lost one of its kernels, and look complete without. */
+static void lost(struct orr__cuda_cupti *cupti, uint64_t records) {
+    cupti->times->counts.dropped += records;
+    if (records > 0)
+        orr__cuda_activities_distrust(&cupti->activities);
+}
+
 static void take_record(struct orr__cuda_cupti *cupti, CUpti_Activity *record) {
     struct orr__cuda_activities *to = &cupti->activities;
     enum orr_status status = ORR_OK;
@@ -133,7 +140,7 @@ static void take_record(struct orr__cuda_cupti *cupti, CUpti_Activity *record) {
     }
     if (status == ORR_OK)
         return;
-    cupti->times->counts.dropped++;
+    lost(cupti, 1);
     orr__cuda_times_failed(cupti->times, "out of host memory for CUPTI's records");
 }
 
@@ -145,8 +152,9 @@ static void take_buffer(struct orr__cuda_cupti *cupti, uint8_t *data, size_t byt
         code = table->cuptiActivityGetNextRecord(data, bytes, &record);
         if (code == CUPTI_SUCCESS)
             take_record(cupti, record);
-        else if (code != CUPTI_ERROR_MAX_LIMIT_REACHED)
-            (void)worked(cupti, code, "cuptiActivityGetNextRecord");
+        else if (code != CUPTI_ERROR_MAX_LIMIT_REACHED &&
+                 !worked(cupti, code, "cuptiActivityGetNextRecord"))
+            lost(cupti, 1); /* at least */
     }
 }
 
@@ -167,7 +175,7 @@ static void collect(struct orr__cuda_cupti *cupti) {
     size_t dropped = 0;
     if (worked(cupti, cupti->times->api->cupti.cuptiActivityGetNumDroppedRecords(NULL, 0, &dropped),
                "cuptiActivityGetNumDroppedRecords"))
-        cupti->times->counts.dropped += dropped;
+        lost(cupti, dropped);
     cupti->times->counts.late = cupti->activities.late;
 }
 

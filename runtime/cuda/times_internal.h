@@ -54,7 +54,7 @@ struct orr__cuda_entry {
     uint32_t users;             /* commands that will read it; 0: it is free */
     uint32_t expected, arrived; /* calls that were linked to it; records of what they ran */
     uint32_t calls;             /* 1 + the first of them; 0 none */
-    bool untimed;               /* a record had no times */
+    bool untimed;               /* a record had no times, or may be lost */
 };
 
 /* A call that launched or copied something, by CUPTI's correlation id. */
@@ -91,6 +91,8 @@ bool orr__cuda_activities_complete(const struct orr__cuda_activities *activities
                                    uint64_t *out_split);
 void orr__cuda_activities_split(struct orr__cuda_activities *activities, uint64_t ticket,
                                 uint64_t request);
+/* Records were lost, and nobody knows whose: no entry of now will be complete. */
+void orr__cuda_activities_distrust(struct orr__cuda_activities *activities);
 /* A user needs the entry no longer. */
 void orr__cuda_activities_end(struct orr__cuda_activities *activities, uint64_t ticket);
 /* Call `correlation` was made for a ticket; 0: for nobody. ORR_NO_MEMORY: the record is lost. */

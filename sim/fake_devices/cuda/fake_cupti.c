@@ -1,10 +1,10 @@
 /* Fake CUPTI: records of activity from what the fake's streams do.
  *
  * As in the real one a record is written into the client's buffer when its call is made, and
- * completed when the work is done; a buffer is handed back once it is full and every record in it is
- * complete, or when it is flushed, and a forced flush hands back incomplete ones, without times. With
- * a seed that is not 0 buffers are left early at any record, handed back in any order, and launches
- * have records both of the runtime's call and of the driver's below it. */
+ * completed when the work is done; a buffer is handed back once it is full and every record in it
+ * is complete, or when it is flushed, and a forced flush hands back incomplete ones, without times.
+ * With a seed that is not 0 buffers are left early at any record, handed back in any order, and
+ * launches have records both of the runtime's call and of the driver's below it. */
 #include <assert.h>
 #include <string.h>
 
