@@ -59,7 +59,18 @@ struct search {
     char tried[ORR_ERROR_TEXT_MAX];
 };
 
+/* Is there a word about this very path? It may be in several lists of places. */
+static bool is_noted(const struct search *search, const char *path) {
+    size_t length = strlen(path);
+    for (const char *at = search->tried; (at = strstr(at, path)) != NULL; at += length)
+        if (at[length] == ':' && (at == search->tried || at[-1] == ' '))
+            return true;
+    return false;
+}
+
 static void note(struct search *search, const char *path, const char *text) {
+    if (is_noted(search, path))
+        return;
     size_t used = strlen(search->tried), length = strlen(path);
     bool named = strncmp(text, path, length) == 0; /* dlerror begins with the path, mostly */
     snprintf(search->tried + used, sizeof search->tried - used, "%s%s%s%s", used ? "; " : "",
