@@ -33,6 +33,8 @@ PRAGMA user_version = 2;            -- schema version
 -- were lost because the writer could not keep up or the disk failed; dropped_KIND splits it).
 -- From the runtime: orrery_version, scenario, args (key=value only), seed, devices, backend,
 -- clock (virtual, monotonic, ...), accesses (true: every command has its rows in access).
+-- On GPUs also cuda_runtime, cuda_driver (versions) and cuda_device_max_connections, the driver's
+-- setting of that name.
 CREATE TABLE meta (
     key TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/cuda/cuda_internal.h"
+#include "runtime/cuda/probe.h"
 
 static int64_t now(struct orr_backend *base, uint32_t host) {
     (void)host;
@@ -52,6 +53,7 @@ static enum orr_status perturb(struct orr_backend *base, struct orr_perturb *rul
 
 static void notes(const struct orr_backend *base, orr_backend_note note, void *context) {
     const struct cuda_backend *backend = (const void *)base;
+    orr__cuda_probe_notes(backend->api, note, context);
     orr__cuda_times_notes(backend->times, note, context);
 }
 

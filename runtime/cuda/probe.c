@@ -7,8 +7,10 @@
 #include "runtime/cuda/images.h"
 #include "runtime/cuda/library.h"
 
+#define MAX_CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
+
 void orr__cuda_set_environment(void) {
-    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    (void)setenv(MAX_CONNECTIONS, "32", 0);
     (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
@@ -146,6 +148,22 @@ enum orr_status orr__cuda_probe(const struct orr__cuda_api *api,
     for (uint32_t i = 0; i < out_machine->gpu_count && status == ORR_OK; i++)
         status = describe(api, (int)i, &out_machine->gpus[i], error);
     return status;
+}
+
+void orr__cuda_probe_notes(const struct orr__cuda_api *api, orr_backend_note note, void *context) {
+    int version = 0;
+    char text[16];
+    if (api->rt.cudaRuntimeGetVersion(&version) == cudaSuccess) {
+        version_text(version, text, sizeof text);
+        note(context, "cuda_runtime", text);
+    }
+    if (api->rt.cudaDriverGetVersion(&version) == cudaSuccess) {
+        version_text(version, text, sizeof text);
+        note(context, "cuda_driver", text);
+    }
+    const char *connections = getenv(MAX_CONNECTIONS);
+    if (connections)
+        note(context, "cuda_device_max_connections", connections);
 }
 
 /* --- libraries --- */
