@@ -26,8 +26,8 @@ static struct routing routing_of(const struct orr_shape *slots, const struct orr
     };
 }
 
-/* Pairs in the order in which they take slots; in scratch memory, behind which `out_slots`, if it is
- * asked for, has room for the slots of pairs. */
+/* Pairs in the order in which they take slots, in scratch memory; there is room for the slots of
+ * pairs, too, at `out_slots` if it is asked for. */
 static enum orr_status order_pairs(struct orr__cuda_queue *queue,
                                    const struct orr_tensor_view *indices,
                                    const struct routing *routing, struct orr__cuda_order *order,

@@ -1,5 +1,5 @@
-/* Kernels of embedding, gather_last, scatter_last, topk and their gradients. See kernels.h for how a
- * family is written, and runtime/operators/gather.c, gather_last.c and backward_gather.c.
+/* Kernels of embedding, gather_last, scatter_last, topk and their gradients. See kernels.h for how
+ * a family is written, and runtime/operators/gather.c, gather_last.c and backward_gather.c.
  *
  * Where rows or columns are sharded, this rank has those from `first` on, `here` of `whole`. */
 #ifndef ORR_RUNTIME_CUDA_KERNELS_GATHER_H

@@ -1,8 +1,9 @@
 /* A stable sort of indices: what turns sums over equal indices, which other programs take with
- * atomics in any order, into sums in the order of memory. See kernels.h for how a family is written.
+ * atomics in any order, into sums in the order of memory. See kernels.h for how a family is
+ * written.
  *
  *     order_tile    ranks the elements of each tile of ORR__ORDER_TILE by comparing all with all
- *     order_merge   joins neighbouring runs: an element finds its place by a search in the other run
+ *     order_merge   joins neighbouring runs: an element finds its place by a search in the other
  *     order_starts  where each key begins: starts[key] .. starts[key + 1] - 1 are its elements
  *
  * About 20 launches sort a million; the result has no freedom, so it is the same on every GPU. */
@@ -15,8 +16,8 @@
 
 enum { ORR__ORDER_TILE = 512 }; /* elements; shared memory holds their keys, 8 bytes each */
 
-/* keys = sorted indices - offset, order = where they were; an index that is not in 0 .. bound - 1 is
- * a fault. One block to a tile. */
+/* keys = sorted indices - offset, order = where they were; an index that is not in 0 .. bound - 1
+ * is a fault. One block to a tile. */
 struct orr__k_order_tile {
     const void *indices;
     int64_t *keys, *order;

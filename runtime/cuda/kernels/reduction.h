@@ -1,11 +1,10 @@
 /* Kernels of sum, mean, max, argmax, max_backward, unbroadcast and count_nonfinite. See kernels.h
  * for how a family is written, and runtime/operators/reduction.c for what is computed.
  *
- * A tensor is seen as [outer, n, inner] with n the reduced dimension, cut into `chunks` chunks of at
- * most `chunk` elements: the result is [outer, chunks, inner], which another launch reduces until
- * there is one chunk. Chunks depend on n alone, so that a sum is the same on every GPU. Kernels
- * called _rows take inner = 1, a block for each result; those called _columns a thread for each
- * result, neighbours in memory.
+ * A tensor is seen as [outer, n, inner] with n the reduced dimension, cut into `chunks` chunks of
+ * at most `chunk` elements: the result is [outer, chunks, inner], which another launch reduces
+ * until there is one chunk. Kernels called _rows take inner = 1, a block for each result; those
+ * called _columns a thread for each result, neighbours in memory.
  *
  * Floats are added in f64, integers in i64, wrapping around; both are compared in f64 or i64. */
 #ifndef ORR_RUNTIME_CUDA_KERNELS_REDUCTION_H
@@ -28,7 +27,7 @@ struct orr__k_sum {
 };
 
 /* The first largest element, a NaN being the largest: its value in to_dtype, its index along n, or
- * both; of no elements, the lowest value there is. largest_*: floats; largest_i64_*: i32 and i64. */
+ * both; of no elements, the lowest value there is. largest_*: floats; largest_i64_*: i32, i64. */
 struct orr__k_largest {
     struct orr__k_chunks chunks;
     const void *x;
