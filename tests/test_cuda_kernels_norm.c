@@ -56,7 +56,7 @@ static struct orr_tensor_view extreme_rows(enum orr_dtype dtype, struct random *
     fill_row(&x, 0, 0, -INFINITY);
     fill_row(&x, 1, 69, INFINITY);
     fill_row(&x, 2, 35, -INFINITY);
-    fill_row(&x, 3, 69, NAN);
+    orr_dtype_store(dtype, x.data, 3 * 70, NAN); /* what comes after it is none */
     fill_row(&x, 4, 0, 60000);
     fill_row(&x, 5, 0, -60000);
     fill_row(&x, 6, 0, -INFINITY);

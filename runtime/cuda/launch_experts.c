@@ -163,7 +163,7 @@ static enum orr_status launch_load(struct orr__cuda_queue *queue,
         .load = call->outputs[0].data,
         .fault = queue->fault,
         .count = orr_shape_count(&indices->shape),
-        .experts = orr__cuda_attribute(call, "experts")->integer,
+        .experts = orr__cuda_integer(call, "experts"),
         .index_dtype = (int)indices->dtype,
     };
     return orr__cuda_launch_rows(queue, ORR__K_expert_load, a.experts, a.count, &a, error);

@@ -10,7 +10,7 @@ static int32_t unit_of(uint64_t bytes, const void *one, const void *other) {
 
 /* "whole" of a sharded dimension, or what is here if it isn't. */
 static int64_t whole_of(const struct orr_task_operator *call, int64_t here) {
-    int64_t whole = orr__cuda_attribute(call, "whole")->integer;
+    int64_t whole = orr__cuda_integer(call, "whole");
     return whole ? whole : here;
 }
 
@@ -28,7 +28,7 @@ static enum orr_status launch_embedding(struct orr__cuda_queue *queue,
         .fault = queue->fault,
         .count = orr_shape_count(&indices->shape),
         .units = (int64_t)(bytes / (uint64_t)unit),
-        .first = orr__cuda_attribute(call, "first")->integer,
+        .first = orr__cuda_integer(call, "first"),
         .here = weight->shape.dims[0],
         .whole = whole_of(call, weight->shape.dims[0]),
         .unit = unit,
@@ -47,7 +47,7 @@ static enum orr_status launch_embedding_backward(struct orr__cuda_queue *queue,
         .index_dtype = (int)indices->dtype,
         .count = orr_shape_count(&indices->shape),
         .bound = whole_of(call, to->shape.dims[0]),
-        .first = orr__cuda_attribute(call, "first")->integer,
+        .first = orr__cuda_integer(call, "first"),
         .keys = to->shape.dims[0],
     };
     void *scratch;
@@ -73,15 +73,15 @@ static enum orr_status launch_gather_last(struct orr__cuda_queue *queue,
                                           const struct orr_task_operator *call,
                                           struct orr_error *error) {
     const struct orr_tensor_view *x = &call->inputs[0], *indices = &call->inputs[1];
-    int64_t here = orr__cuda_row_width(&x->shape);
+    int64_t here = orr__row_length(&x->shape);
     struct orr__k_gather_last a = {
         .x = x->data,
         .indices = indices->data,
         .to = call->outputs[0].data,
         .fault = queue->fault,
         .rows = orr__cuda_row_count(&indices->shape),
-        .k = orr__cuda_row_width(&indices->shape),
-        .first = orr__cuda_attribute(call, "first")->integer,
+        .k = orr__row_length(&indices->shape),
+        .first = orr__cuda_integer(call, "first"),
         .here = here,
         .whole = whole_of(call, here),
         .unit = (int32_t)orr_dtype_size(x->dtype),
@@ -94,15 +94,15 @@ static enum orr_status launch_scatter_last(struct orr__cuda_queue *queue,
                                            const struct orr_task_operator *call,
                                            struct orr_error *error) {
     const struct orr_tensor_view *grad = &call->inputs[0], *indices = &call->inputs[1];
-    int64_t here = orr__cuda_row_width(&call->outputs[0].shape);
+    int64_t here = orr__row_length(&call->outputs[0].shape);
     struct orr__k_scatter_last a = {
         .grad = grad->data,
         .indices = indices->data,
         .to = call->outputs[0].data,
         .fault = queue->fault,
         .rows = orr__cuda_row_count(&grad->shape),
-        .k = orr__cuda_row_width(&grad->shape),
-        .first = orr__cuda_attribute(call, "first")->integer,
+        .k = orr__row_length(&grad->shape),
+        .first = orr__cuda_integer(call, "first"),
         .here = here,
         .whole = whole_of(call, here),
         .dtype = (int)grad->dtype,
@@ -119,8 +119,8 @@ static enum orr_status launch_topk(struct orr__cuda_queue *queue,
         .values = call->outputs[0].data,
         .indices = call->outputs[1].data,
         .rows = orr__cuda_row_count(&x->shape),
-        .n = orr__cuda_row_width(&x->shape),
-        .k = orr__cuda_attribute(call, "k")->integer,
+        .n = orr__row_length(&x->shape),
+        .k = orr__cuda_integer(call, "k"),
         .dtype = (int)x->dtype,
     };
     uint32_t block = orr__cuda_row_block(a.n);

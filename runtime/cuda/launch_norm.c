@@ -10,19 +10,19 @@ static struct orr__k_norm_rows rows_of(const struct orr_task_operator *call, enu
     struct orr__k_norm_rows rows = {
         .groups = 1,
         .places = 1,
-        .eps = orr__cuda_attribute(call, "eps")->real,
+        .eps = orr__cuda_real(call, "eps"),
         .dtype = (int)x->dtype,
         .centered = kind != NORM_RMS,
     };
     if (kind == NORM_GROUP) {
-        rows.groups = orr__cuda_attribute(call, "groups")->integer;
+        rows.groups = orr__cuda_integer(call, "groups");
         rows.rows = shape->dims[0] * rows.groups;
         rows.channels = shape->dims[1] / rows.groups;
         for (int i = 2; i < shape->rank; i++)
             rows.places *= shape->dims[i];
     } else {
         rows.rows = orr__cuda_row_count(shape);
-        rows.channels = orr__cuda_row_width(shape);
+        rows.channels = orr__row_length(shape);
     }
     rows.width = rows.channels * rows.places;
     return rows;

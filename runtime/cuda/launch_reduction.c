@@ -23,7 +23,7 @@ static enum orr_status launch_sum(struct orr__cuda_queue *queue,
                                   const struct orr_task_operator *call, bool mean,
                                   struct orr_error *error) {
     const struct orr_tensor_view *x = &call->inputs[0], *y = &call->outputs[0];
-    struct view3 view = view_of(&x->shape, orr__cuda_attribute(call, "dim")->integer);
+    struct view3 view = view_of(&x->shape, orr__cuda_integer(call, "dim"));
     struct orr__cuda_sum sum = {
         .x = x->data,
         .dtype = (int)x->dtype,
@@ -35,7 +35,7 @@ static enum orr_status launch_sum(struct orr__cuda_queue *queue,
         .to_dtype = (int)y->dtype,
     };
     if (mean) {
-        int64_t total = orr__cuda_attribute(call, "total")->integer;
+        int64_t total = orr__cuda_integer(call, "total");
         sum.divisor = (double)(total ? total : view.n);
     }
     void *scratch;
@@ -99,8 +99,7 @@ static enum orr_status launch_largest(struct orr__cuda_queue *queue,
 
 static enum orr_status launch_max(struct orr__cuda_queue *queue,
                                   const struct orr_task_operator *call, struct orr_error *error) {
-    struct orr__cuda_largest largest =
-        largest_of(&call->inputs[0], orr__cuda_attribute(call, "dim")->integer);
+    struct orr__cuda_largest largest = largest_of(&call->inputs[0], orr__cuda_integer(call, "dim"));
     largest.values = call->outputs[0].data;
     return launch_largest(queue, &largest, error);
 }
@@ -108,8 +107,7 @@ static enum orr_status launch_max(struct orr__cuda_queue *queue,
 static enum orr_status launch_argmax(struct orr__cuda_queue *queue,
                                      const struct orr_task_operator *call,
                                      struct orr_error *error) {
-    struct orr__cuda_largest largest =
-        largest_of(&call->inputs[0], orr__cuda_attribute(call, "dim")->integer);
+    struct orr__cuda_largest largest = largest_of(&call->inputs[0], orr__cuda_integer(call, "dim"));
     largest.indices = call->outputs[0].data;
     return launch_largest(queue, &largest, error);
 }
@@ -119,7 +117,7 @@ static enum orr_status launch_max_backward(struct orr__cuda_queue *queue,
                                            const struct orr_task_operator *call,
                                            struct orr_error *error) {
     const struct orr_tensor_view *grad = &call->inputs[0], *x = &call->inputs[1];
-    struct orr__cuda_largest largest = largest_of(x, orr__cuda_attribute(call, "dim")->integer);
+    struct orr__cuda_largest largest = largest_of(x, orr__cuda_integer(call, "dim"));
     int64_t count = orr_shape_count(&x->shape), results = orr_shape_count(&grad->shape);
     uint64_t bytes = orr__cuda_largest_bytes(largest.outer, largest.n, largest.inner);
     void *scratch;

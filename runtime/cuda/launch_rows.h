@@ -1,13 +1,10 @@
-/* What launchers have in common, above all of kernels that work on rows, a block to each.
+/* What launchers of kernels that work on rows, a block to each, have in common.
  *
  * Threads: pure functions. */
 #ifndef ORR_RUNTIME_CUDA_LAUNCH_ROWS_H
 #define ORR_RUNTIME_CUDA_LAUNCH_ROWS_H
 
-#include <assert.h>
-
-#include "runtime/cuda/queue.h"
-#include "runtime/operator.h"
+#include "runtime/cuda/launch.h"
 
 enum { ORR__CUDA_ROW_BLOCK_MAX = 512 };
 
@@ -22,23 +19,7 @@ static inline uint32_t orr__cuda_row_block(int64_t width) {
 
 /* Product of all dimensions but the last one, which is there. */
 static inline int64_t orr__cuda_row_count(const struct orr_shape *shape) {
-    int64_t rows = 1;
-    for (int i = 0; i < shape->rank - 1; i++)
-        rows *= shape->dims[i];
-    return rows;
-}
-
-/* The last dimension. */
-static inline int64_t orr__cuda_row_width(const struct orr_shape *shape) {
-    return shape->dims[shape->rank - 1];
-}
-
-/* The call's attribute of that name, which its operator has. */
-static inline const struct orr_attribute *orr__cuda_attribute(const struct orr_task_operator *call,
-                                                              const char *name) {
-    int index = orr_operator_attribute(call->op, name);
-    assert(index >= 0);
-    return &call->attributes->values[index];
+    return orr__dims_product(shape, 0, shape->rank - 1);
 }
 
 /* The memory of an operand that may be missing, or NULL. */

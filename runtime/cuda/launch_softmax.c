@@ -10,17 +10,16 @@ static enum orr_status launch_softmax(struct orr__cuda_queue *queue,
         .x = x->data,
         .y = call->outputs[0].data,
         .rows = orr__cuda_row_count(&x->shape),
-        .width = orr__cuda_row_width(&x->shape),
+        .width = orr__row_length(&x->shape),
         .dtype = (int)x->dtype,
     };
     if (a.width == 0)
         return ORR_OK;
-    if (orr__cuda_attribute(call, "causal")->integer) {
+    if (orr__cuda_integer(call, "causal")) {
         /* Row i of the whole matrix sees as many columns more as there are more of them. */
-        int64_t whole = orr__cuda_attribute(call, "whole")->integer;
+        int64_t whole = orr__cuda_integer(call, "whole");
         a.mask_rows = x->shape.dims[x->shape.rank - 2];
-        a.seen = orr__cuda_attribute(call, "start")->integer + 1 + a.width -
-                 (whole ? whole : a.mask_rows);
+        a.seen = orr__cuda_integer(call, "start") + 1 + a.width - (whole ? whole : a.mask_rows);
     }
     return orr__cuda_launch_rows(queue, ORR__CUDA_KERNEL_FOR(softmax, x->dtype), a.rows, a.width,
                                  &a, error);
@@ -35,7 +34,7 @@ static enum orr_status launch_softmax_backward(struct orr__cuda_queue *queue,
         .y = y->data,
         .to = call->outputs[0].data,
         .rows = orr__cuda_row_count(&y->shape),
-        .width = orr__cuda_row_width(&y->shape),
+        .width = orr__row_length(&y->shape),
         .dtype = (int)y->dtype,
     };
     if (a.width == 0)
@@ -49,7 +48,7 @@ static enum orr_status launch_loss(struct orr__cuda_queue *queue,
                                    const struct orr_task_operator *call, struct orr_error *error) {
     const struct orr_tensor_view *logits = &call->inputs[0], *targets = &call->inputs[1];
     int64_t rows = orr__cuda_row_count(&logits->shape);
-    int64_t total = orr__cuda_attribute(call, "total")->integer;
+    int64_t total = orr__cuda_integer(call, "total");
     uint64_t bytes = (uint64_t)rows * sizeof(double) + orr__cuda_sum_bytes(1, rows, 1);
     void *scratch;
     enum orr_status status = orr__cuda_scratch(queue, bytes, &scratch, error);
@@ -61,7 +60,7 @@ static enum orr_status launch_loss(struct orr__cuda_queue *queue,
         .losses = scratch,
         .fault = queue->fault,
         .rows = rows,
-        .classes = orr__cuda_row_width(&logits->shape),
+        .classes = orr__row_length(&logits->shape),
         .dtype = (int)logits->dtype,
         .index_dtype = (int)targets->dtype,
     };
@@ -84,8 +83,8 @@ static enum orr_status launch_loss_backward(struct orr__cuda_queue *queue,
                                             const struct orr_task_operator *call,
                                             struct orr_error *error) {
     const struct orr_tensor_view *logits = &call->inputs[1], *targets = &call->inputs[2];
-    int64_t classes = orr__cuda_row_width(&logits->shape);
-    int64_t whole = orr__cuda_attribute(call, "whole")->integer;
+    int64_t classes = orr__row_length(&logits->shape);
+    int64_t whole = orr__cuda_integer(call, "whole");
     struct orr__k_loss_backward a = {
         .grad = call->inputs[0].data,
         .logits = logits->data,
@@ -95,9 +94,9 @@ static enum orr_status launch_loss_backward(struct orr__cuda_queue *queue,
         .fault = queue->fault,
         .rows = orr__cuda_row_count(&logits->shape),
         .classes = classes,
-        .first = orr__cuda_attribute(call, "first")->integer,
+        .first = orr__cuda_integer(call, "first"),
         .whole = whole ? whole : classes,
-        .total = (double)orr__cuda_attribute(call, "total")->integer,
+        .total = (double)orr__cuda_integer(call, "total"),
         .dtype = (int)logits->dtype,
         .index_dtype = (int)targets->dtype,
     };
