@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "runtime/cuda/launch.h"
+
 enum {
     ROWS_MAX = 1 << 30, /* of one call: cuBLAS counts in int */
     BATCH_MAX = 65535   /* of one call: the third dimension of a grid */
@@ -104,11 +106,7 @@ static enum orr_status clear(struct orr__cuda_queue *queue, const struct orr__cu
     assert(gemm->batch <= 1 || gemm->stride_c == gemm->m * gemm->n);
     if (gemm->adds)
         return ORR_OK;
-    return orr__cuda_check(
-        queue->api,
-        queue->api->rt.cudaMemsetAsync(gemm->c, 0, (size_t)count * orr_dtype_size(gemm->result),
-                                       queue->stream),
-        "cudaMemsetAsync", error);
+    return orr__cuda_zero(queue, gemm->c, (uint64_t)count * orr_dtype_size(gemm->result), error);
 }
 
 static enum orr_status multiply_integers(struct orr__cuda_queue *queue,

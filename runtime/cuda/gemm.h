@@ -56,10 +56,15 @@ enum orr_status orr__cuda_repeat(struct orr__cuda_queue *queue, enum orr_dtype d
 /* A dtype as cuBLAS has it; floats only. */
 cudaDataType_t orr__cuda_data_type(enum orr_dtype dtype);
 
-/* The first stage of a fused kernel, which is a product, with those that follow it if cublasLt does
- * them exactly, and the rest behind it. */
-enum orr_status orr__cuda_enqueue_product(struct orr__cuda_queue *queue,
-                                          const struct orr_task_fused *task,
-                                          struct orr_error *error) ORR_MUST_CHECK;
+/* The first stages of a fused kernel as one product with an epilogue, if they are that:
+ *
+ *     linear, with or without bias; relu         relu is exact behind any rounding
+ *     matmul by one weight; add [n]; relu        in f32, where the sum is not rounded before add
+ *
+ * The result is in the kernel's result. *out_stages is how many stages that were, 0 if nothing was
+ * enqueued; no later stage needs the results in between. */
+enum orr_status orr__cuda_product_epilogue(struct orr__cuda_queue *queue,
+                                           const struct orr_task_fused *task, int *out_stages,
+                                           struct orr_error *error) ORR_MUST_CHECK;
 
 #endif

@@ -1,26 +1,15 @@
 /* Launchers of attention: kernels/attention.h. */
 #include <math.h>
 
-#include "runtime/cuda/call.h"
-#include "runtime/cuda/queue.h"
+#include "runtime/cuda/launch.h"
 
 enum { DELTA_BLOCK = 128, ALIGNMENT = 256 };
-
-static enum orr_status clear(struct orr__cuda_queue *queue, const struct orr_tensor_view *view,
-                             struct orr_error *error) {
-    size_t bytes = (size_t)orr_shape_count(&view->shape) * orr_dtype_size(view->dtype);
-    if (bytes == 0)
-        return ORR_OK;
-    return orr__cuda_check(queue->api,
-                           queue->api->rt.cudaMemsetAsync(view->data, 0, bytes, queue->stream),
-                           "cudaMemsetAsync", error);
-}
 
 /* One block; `operands` are q, k, v. */
 static struct orr__k_attention shape_of(const struct orr_task_operator *call,
                                         const struct orr_tensor_view *operands, bool causal) {
     const int64_t *q = operands[0].shape.dims, *k = operands[1].shape.dims;
-    double scale = orr__call_real(call, "scale");
+    double scale = orr__cuda_real(call, "scale");
     return (struct orr__k_attention){
         .dtype = (int32_t)operands[0].dtype,
         .causal = causal,
@@ -41,13 +30,13 @@ static struct orr__k_attention shape_of(const struct orr_task_operator *call,
 static struct orr__k_attention blocks_of(const struct orr_task_operator *call,
                                          const struct orr_tensor_view *operands) {
     struct orr__k_attention shape =
-        shape_of(call, operands, orr__call_integer(call, "causal") != 0);
-    int64_t whole = orr__call_integer(call, "whole");
-    shape.total = orr__call_integer(call, "blocks");
+        shape_of(call, operands, orr__cuda_integer(call, "causal") != 0);
+    int64_t whole = orr__cuda_integer(call, "whole");
+    shape.total = orr__cuda_integer(call, "blocks");
     int64_t queries = (whole ? whole : shape.s) / shape.total; /* of one block */
-    shape.shift = orr__call_integer(call, "shift");
+    shape.shift = orr__cuda_integer(call, "shift");
     shape.blocks = queries ? shape.s / queries : shape.total;
-    shape.first = queries ? orr__call_integer(call, "start") / queries : 0;
+    shape.first = queries ? orr__cuda_integer(call, "start") / queries : 0;
     shape.s = queries;
     shape.t /= shape.blocks > 0 ? shape.blocks : 1;
     return shape;
@@ -101,7 +90,7 @@ static enum orr_status launch_sdpa(struct orr__cuda_queue *queue,
     if (orr_shape_count(&call->outputs[0].shape) == 0)
         return ORR_OK;
     struct orr__k_attention shape =
-        shape_of(call, call->inputs, orr__call_integer(call, "causal") != 0);
+        shape_of(call, call->inputs, orr__cuda_integer(call, "causal") != 0);
     struct orr__k_attend a = attend_of(&shape, call->inputs, call->outputs[0].data);
     return attend(queue, &a, error);
 }
@@ -205,7 +194,8 @@ static enum orr_status differentiate(struct orr__cuda_queue *queue,
     enum orr_status status = ORR_OK;
     if (orr_shape_count(&call->inputs[GRAD].shape) == 0) {
         for (int i = 0; i < 3 && status == ORR_OK; i++)
-            status = clear(queue, &call->outputs[i], error);
+            status = orr__cuda_zero(queue, call->outputs[i].data,
+                                    orr__cuda_bytes(&call->outputs[i]), error);
         return status;
     }
     struct orr__k_attention_back a = {
@@ -232,7 +222,7 @@ static enum orr_status launch_backward(struct orr__cuda_queue *queue,
                                        const struct orr_task_operator *call,
                                        struct orr_error *error) {
     struct orr__k_attention shape =
-        shape_of(call, &call->inputs[BACK_Q], orr__call_integer(call, "causal") != 0);
+        shape_of(call, &call->inputs[BACK_Q], orr__cuda_integer(call, "causal") != 0);
     return differentiate(queue, call, &shape, NULL, error);
 }
 

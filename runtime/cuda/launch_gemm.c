@@ -1,6 +1,6 @@
 /* Launchers of matrix products: matmul, linear, matmul_backward_weight. */
-#include "runtime/cuda/call.h"
 #include "runtime/cuda/gemm.h"
+#include "runtime/cuda/launch.h"
 
 /* ---- matmul: a batch that broadcasts ---- */
 
@@ -85,8 +85,8 @@ static enum orr_status launch_matmul(struct orr__cuda_queue *queue,
     struct orr__cuda_gemm gemm = {
         .dtype = x->dtype,
         .result = x->dtype,
-        .transpose_a = orr__call_integer(call, "transpose_a") != 0,
-        .transpose_b = orr__call_integer(call, "transpose_b") != 0,
+        .transpose_a = orr__cuda_integer(call, "transpose_a") != 0,
+        .transpose_b = orr__cuda_integer(call, "transpose_b") != 0,
         .a = x->data,
         .b = weight->data,
         .c = y->data,
@@ -152,7 +152,7 @@ static enum orr_status launch_weight(struct orr__cuda_queue *queue,
                                      const struct orr_task_operator *call,
                                      struct orr_error *error) {
     const struct orr_tensor_view *x = &call->inputs[0], *y = &call->inputs[1];
-    int batch = (int)orr__call_integer(call, "batch");
+    int batch = (int)orr__cuda_integer(call, "batch");
     struct orr__cuda_gemm gemm = {
         .dtype = x->dtype,
         .result = x->dtype,

@@ -7,8 +7,8 @@
  * Columns are made for some images, or some positions of one image, at a time. Products of
  * gradients are kept in f32 (f64) until the end. A convolution by filters of 1 x 1 with stride 1
  * has its images for columns. */
-#include "runtime/cuda/call.h"
 #include "runtime/cuda/gemm.h"
+#include "runtime/cuda/launch.h"
 
 enum { COLUMNS_BYTES = 256 << 20, ALIGNMENT = 256 };
 
@@ -30,10 +30,10 @@ static struct conv conv_of(const struct orr_task_operator *call, const int64_t *
                   .kw = weight[3],
                   .oh = y[2],
                   .ow = y[3],
-                  .stride = orr__call_integer(call, "stride"),
-                  .padding = orr__call_integer(call, "padding")},
+                  .stride = orr__cuda_integer(call, "stride"),
+                  .padding = orr__cuda_integer(call, "padding")},
         .o = weight[0],
-        .groups = orr__call_integer(call, "groups"),
+        .groups = orr__cuda_integer(call, "groups"),
         .positions = y[2] * y[3],
         .dtype = call->inputs[0].dtype,
     };
@@ -277,15 +277,10 @@ static enum orr_status launch_input(struct orr__cuda_queue *queue,
                                     const struct orr_task_operator *call, struct orr_error *error) {
     const struct orr_tensor_view *grad = &call->inputs[0], *dx = &call->outputs[0];
     struct conv conv = conv_of(call, dx->shape.dims, call->inputs[1].shape.dims, grad->shape.dims);
-    int64_t count = orr_shape_count(&dx->shape);
-    if (count == 0)
+    if (orr_shape_count(&dx->shape) == 0)
         return ORR_OK;
     if (conv.o == 0)
-        return orr__cuda_check(
-            queue->api,
-            queue->api->rt.cudaMemsetAsync(dx->data, 0, (size_t)count * orr_dtype_size(conv.dtype),
-                                           queue->stream),
-            "cudaMemsetAsync", error);
+        return orr__cuda_zero(queue, dx->data, orr__cuda_bytes(dx), error);
     struct part part = part_of(&conv);
     int64_t images = part.images, channels = part.channels;
     /* Parts don't reach over the end of a group, unless they are all of it. */
@@ -365,9 +360,7 @@ static enum orr_status launch_weight(struct orr__cuda_queue *queue,
         return status;
     struct backward backward = {.grad = grad->data,
                                 .sums = narrow ? (char *)scratch + columns : dw->data};
-    status = orr__cuda_check(
-        queue->api, queue->api->rt.cudaMemsetAsync(backward.sums, 0, (size_t)bytes, queue->stream),
-        "cudaMemsetAsync", error);
+    status = orr__cuda_zero(queue, backward.sums, bytes, error);
     if (status == ORR_OK)
         status = walk(queue, &conv, x->data, scratch, add_weight, &backward, error);
     if (status != ORR_OK || !narrow)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "runtime/cuda/gemm.h"
 #include "runtime/cuda/launch.h"
 #include "runtime/operators/random_internal.h"
 
@@ -234,11 +235,18 @@ static enum orr_status launch_product(struct orr__cuda_queue *queue,
 
 enum orr_status orr__cuda_fused(struct orr__cuda_queue *queue, const struct orr_task_fused *task,
                                 struct orr_error *error) {
-    bool product = task->fused->stages[0].op->class == ORR_OPERATOR_GEMM;
-    enum orr_status status = product ? launch_product(queue, task, error) : ORR_OK;
-    if (status != ORR_OK || (product && task->fused->stage_count == 1))
+    enum orr_status status = ORR_OK;
+    int first = 0;
+    if (task->fused->stages[0].op->class == ORR_OPERATOR_GEMM) {
+        status = orr__cuda_product_epilogue(queue, task, &first, error);
+        if (status == ORR_OK && first == 0) {
+            status = launch_product(queue, task, error);
+            first = 1;
+        }
+    }
+    if (status != ORR_OK || first == task->fused->stage_count)
         return status;
-    return orr__cuda_pointwise(queue, task, product ? 1 : 0, error);
+    return orr__cuda_pointwise(queue, task, first, error);
 }
 
 /* ---- Dropout with a mask ---- */

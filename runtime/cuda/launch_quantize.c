@@ -3,8 +3,8 @@
  * linear_quantized multiplies x by the codes, which any float of 16 bits or more holds exactly:
  * some output channels' codes at a time are widened to x's dtype, the product is kept in f32 (f64),
  * and a last kernel scales it, adds the bias, and rounds once. */
-#include "runtime/cuda/call.h"
 #include "runtime/cuda/gemm.h"
+#include "runtime/cuda/launch.h"
 
 enum {
     CODES_ELEMENTS = 16 << 20, /* of codes widened at a time */

@@ -1,6 +1,5 @@
 /* Launchers of rope and its relatives, and of caches. */
-#include "runtime/cuda/call.h"
-#include "runtime/cuda/queue.h"
+#include "runtime/cuda/launch.h"
 
 enum { ALIGNMENT = 256 };
 
@@ -33,7 +32,7 @@ static enum orr_status rotate(struct orr__cuda_queue *queue, const struct orr_ta
     if (status != ORR_OK)
         return status;
     struct orr__k_rope_angles table = {
-        .theta = orr__call_real(call, "theta"),
+        .theta = orr__cuda_real(call, "theta"),
         .sequences = a.sequences,
         .positions = a.positions,
         .half = a.half,
@@ -57,13 +56,13 @@ static enum orr_status rotate(struct orr__cuda_queue *queue, const struct orr_ta
 
 static enum orr_status launch_rope(struct orr__cuda_queue *queue,
                                    const struct orr_task_operator *call, struct orr_error *error) {
-    return rotate(queue, call, NULL, orr__call_integer(call, "offset"), false, error);
+    return rotate(queue, call, NULL, orr__cuda_integer(call, "offset"), false, error);
 }
 
 static enum orr_status launch_rope_backward(struct orr__cuda_queue *queue,
                                             const struct orr_task_operator *call,
                                             struct orr_error *error) {
-    return rotate(queue, call, NULL, orr__call_integer(call, "offset"), true, error);
+    return rotate(queue, call, NULL, orr__cuda_integer(call, "offset"), true, error);
 }
 
 static enum orr_status launch_rope_at(struct orr__cuda_queue *queue,

@@ -2,8 +2,7 @@
  * runtime/operators/update.c does it. */
 #include <math.h>
 
-#include "runtime/cuda/call.h"
-#include "runtime/cuda/queue.h"
+#include "runtime/cuda/launch.h"
 
 /* Operands in their places; results are those of `to`, -1 is none: to[i] is result places[i]. */
 static enum orr_status launch(struct orr__cuda_queue *queue, const struct orr_task_operator *call,
@@ -25,8 +24,8 @@ static enum orr_status launch_sgd(struct orr__cuda_queue *queue,
     static const int places[4] = {0, -1, -1, -1};
     struct orr__k_update a = {
         .rule = ORR__UPDATE_SGD,
-        .lr = orr__call_real(call, "lr"),
-        .decay = orr__call_real(call, "weight_decay"),
+        .lr = orr__cuda_real(call, "lr"),
+        .decay = orr__cuda_real(call, "weight_decay"),
     };
     return launch(queue, call, &a, places, error);
 }
@@ -37,28 +36,28 @@ static enum orr_status launch_momentum(struct orr__cuda_queue *queue,
     static const int places[4] = {0, -1, 1, -1};
     struct orr__k_update a = {
         .rule = ORR__UPDATE_MOMENTUM,
-        .nesterov = orr__call_integer(call, "nesterov") != 0,
-        .lr = orr__call_real(call, "lr"),
-        .decay = orr__call_real(call, "weight_decay"),
-        .beta1 = orr__call_real(call, "momentum"),
+        .nesterov = orr__cuda_integer(call, "nesterov") != 0,
+        .lr = orr__cuda_real(call, "lr"),
+        .decay = orr__cuda_real(call, "weight_decay"),
+        .beta1 = orr__cuda_real(call, "momentum"),
     };
     return launch(queue, call, &a, places, error);
 }
 
 static struct orr__k_update adamw_of(const struct orr_task_operator *call) {
-    double lr = orr__call_real(call, "lr"), beta1 = orr__call_real(call, "beta1");
-    double beta2 = orr__call_real(call, "beta2"), step = (double)orr__call_integer(call, "step");
+    double lr = orr__cuda_real(call, "lr"), beta1 = orr__cuda_real(call, "beta1");
+    double beta2 = orr__cuda_real(call, "beta2"), step = (double)orr__cuda_integer(call, "step");
     return (struct orr__k_update){
         .rule = ORR__UPDATE_ADAMW,
         .lr = lr,
-        .decay = 1 - lr * orr__call_real(call, "weight_decay"),
+        .decay = 1 - lr * orr__cuda_real(call, "weight_decay"),
         .beta1 = beta1,
         .beta2 = beta2,
         .rest1 = 1 - beta1,
         .rest2 = 1 - beta2,
         .up1 = 1 / (1 - pow(beta1, step)),
         .up2 = 1 / (1 - pow(beta2, step)),
-        .eps = orr__call_real(call, "eps"),
+        .eps = orr__cuda_real(call, "eps"),
     };
 }
 

@@ -122,12 +122,19 @@ enum orr_status orr__cuda_scratch(struct orr__cuda_queue *queue, uint64_t bytes,
 
 /* ---- cuBLAS ---- */
 
-/* Setting a handle's stream resets its workspace (cuBLAS guide, cublasSetStream): that comes
+/* Sums of f16 and bf16 that are split over the GPU are joined in f32, too, and f32 isn't TF32 (cuBLAS
+ * guide, cublasMath_t). Setting a handle's stream resets its workspace (cuBLAS guide, cublasSetStream): that comes
  * second. */
 static enum orr_status prepare_blas(struct orr__cuda_queue *queue, struct orr_error *error) {
     struct orr__cuda_api *api = queue->api;
     enum orr_status status = orr__cublas_check(
         api, api->blas.cublasSetStream(queue->blas, queue->stream), "cublasSetStream", error);
+    if (status == ORR_OK)
+        status =
+            orr__cublas_check(api,
+                              api->blas.cublasSetMathMode(
+                                  queue->blas, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+                              "cublasSetMathMode", error);
     if (status == ORR_OK && !queue->workspace)
         status = take(queue, ORR__CUDA_BLAS_WORKSPACE, &queue->workspace, error);
     if (status == ORR_OK)

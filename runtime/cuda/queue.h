@@ -86,8 +86,9 @@ enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct or
                                   const struct orr_task *task,
                                   struct orr_error *error) ORR_MUST_CHECK;
 
-/* The stages of a fused kernel from `first` on, all pointwise; with a `first` of 1, the result's
- * memory holds that of stage 0, a product: launch_pointwise.c. */
+/* The stages of a fused kernel from `first` on, all pointwise; with a `first` of 1 or more, the
+ * result's memory holds that of the stage before, and none needs an earlier one's:
+ * launch_pointwise.c. */
 enum orr_status orr__cuda_pointwise(struct orr__cuda_queue *queue,
                                     const struct orr_task_fused *task, int first,
                                     struct orr_error *error) ORR_MUST_CHECK;

@@ -35,10 +35,11 @@ static void api_rest(const struct orr__cuda_api *api, int64_t ns) {
     fake->engine->verbs->rest(fake->engine, ns);
 }
 
-/* The other libraries have no fake yet. */
 static bool is_installed(const struct orr_fake_cuda *fake, enum orr__cuda_library library) {
     switch (library) {
     case ORR__CUDA_RUNTIME: return true;
+    case ORR__CUDA_BLAS:
+    case ORR__CUDA_BLASLT: return !fake->options.no_blas;
     case ORR__CUDA_NCCL: return !fake->options.no_nccl;
     case ORR__CUDA_CUPTI: return !fake->options.no_cupti;
     default: return false;
@@ -56,6 +57,12 @@ static enum orr_status api_load(struct orr__cuda_api *api, enum orr__cuda_librar
     switch (library) {
 #define FILL(function) api->rt.function = function;
     case ORR__CUDA_RUNTIME: ORR__CUDA_RUNTIME_LIST(FILL) break;
+#undef FILL
+#define FILL(function) api->blas.function = function;
+    case ORR__CUDA_BLAS: ORR__CUDA_BLAS_LIST(FILL) break;
+#undef FILL
+#define FILL(function) api->lt.function = function;
+    case ORR__CUDA_BLASLT: ORR__CUDA_BLASLT_LIST(FILL) break;
 #undef FILL
 #define FILL(function) api->nccl.function = function;
     case ORR__CUDA_NCCL: ORR__CUDA_NCCL_LIST(FILL) break;
