@@ -183,7 +183,8 @@ DEVICE_CHECK := $(if $(CUDA_FOUND),$(BUILD)/device-check/orrery-device-check)
 # The fakes under the real libraries' names, for LD_LIBRARY_PATH.
 FAKE_LIBRARY := $(if $(CUDA_FOUND),$(BUILD)/fake/libcudart.so.13)
 
-ALL_OBJECTS := $(sort $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(DEVICE_OBJECTS) $(call objects,$(LIB_SOURCES) \
+ALL_OBJECTS := $(sort $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(DEVICE_OBJECTS) \
+	$(call objects,$(LIB_SOURCES) \
 	$(CLI_SOURCES) $(TEST_SOURCES) $(FUZZ_SOURCES) \
 	$(TEST_SHARED_SOURCES) $(wildcard tests/fuzzer.c) $(BENCH_SOURCES) $(BENCH_SHARED_SOURCES)))
 
@@ -241,7 +242,8 @@ endif
 
 .PHONY: all cuda lib tests benches peers fuzzers gen
 all: $(COMMAND) $(STATIC) $(SHARED) $(BUILD)/orrery.pc $(PLUGIN) ## command and libraries
-	$(if $(CUDA_FOUND)$(filter 0,$(CUDA)),,@echo 'no CUDA toolkit: built without GPUs ($(CUDA_HOME))')
+	$(if $(CUDA_FOUND)$(filter 0,$(CUDA)),,@echo \
+		'no CUDA toolkit: built without GPUs ($(CUDA_HOME))')
 cuda: $(PLUGIN) $(FAKE_LIBRARY) ## the plugin for GPUs, and the fake devices
 lib: $(STATIC) $(SHARED)
 tests: $(TESTS)

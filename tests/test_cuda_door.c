@@ -238,6 +238,23 @@ static void settings_of_the_driver_are_the_users_if_there_are_any(void **state) 
     assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
 }
 
+static void count_note(void *context, const char *key, const char *value) {
+    int *count = context;
+    assert_string_equal(value, strcmp(key, "cuda_device_max_connections") == 0 ? "32" : "13.0");
+    (*count)++;
+}
+
+static void a_trace_is_told_versions_and_settings(void **state) {
+    (void)state;
+    struct door d;
+    int count = 0;
+    door_open(&d, (struct orr_fake_cuda_options){0});
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+    orr__cuda_probe_notes(d.api, count_note, &count);
+    assert_int_equal(count, 3);
+    door_close(&d);
+}
+
 /* --- images --- */
 
 static void images_are_loaded_and_every_kernel_is_found(void **state) {
@@ -371,6 +388,7 @@ int main(void) {
         cmocka_unit_test(the_probe_describes_every_gpu),
         cmocka_unit_test(a_probe_whose_nth_call_fails_says_which),
         cmocka_unit_test(settings_of_the_driver_are_the_users_if_there_are_any),
+        cmocka_unit_test(a_trace_is_told_versions_and_settings),
         cmocka_unit_test(images_are_loaded_and_every_kernel_is_found),
         cmocka_unit_test(images_without_code_for_the_gpu_name_it),
         cmocka_unit_test(a_gpu_is_known_by_its_name),

@@ -38,7 +38,7 @@ enum orr_status orr__cuda_probe(const struct orr__cuda_api *api,
                                 struct orr_error *error) ORR_MUST_CHECK;
 
 /* What is worth knowing of a run on GPUs, as rows of the trace's table meta: "cuda_runtime" and
- * "cuda_driver", versions as "13.0", and "cuda_device_max_connections", as the environment has it. */
+ * "cuda_driver", versions as "13.0", and "cuda_device_max_connections", as it is set. */
 void orr__cuda_probe_notes(const struct orr__cuda_api *api, orr_backend_note note, void *context);
 
 /* Opens each library of a table of real ones: a row with its path and version, or why it isn't
