@@ -151,7 +151,7 @@ GEN := $(EMBED:%=$(BUILD)/gen/%.h) $(EMBED_DIRS:%=$(BUILD)/gen/%/embed.h)
 
 # Test binaries that use more than one thread; `make tsan` runs these. A pattern may hold one %.
 THREADED := test_cpu% test_conformance% test_ring% test_timeline% test_sink% test_thread% \
-	test_pool% test_explore test_schedule test_trace% test_live% test_interleave%
+	test_pool% test_explore test_schedule test_trace% test_live% test_interleave% test_cuda_fake%
 TSAN_TESTS := $(filter $(THREADED),$(TEST_SOURCES:tests/%.c=%))
 TSAN_BINARIES := $(TSAN_TESTS:%=$(BUILD)/tests/%)
 
@@ -340,7 +340,7 @@ $(FAKE_ARCHIVE): $(FAKE_OBJECTS) $(BUILD)/cuda_objects
 
 PLUGIN_LDFLAGS := -Wl,--as-needed $(if $(variant_ldflags_$(VARIANT)),,-Wl,-z,defs) \
 	-Wl,--version-script=runtime/cuda/plugin.map
-FAKE_LDFLAGS := -Wl,-soname,libcudart.so.13 \
+FAKE_LDFLAGS := -Wl,-soname,libcudart.so.13 -Wl,-z,nodelete \
 	-Wl,--version-script=sim/fake_devices/cuda/libcudart.map
 
 # Only orr_backend_get is exported; what it needs of the library is linked in.

@@ -739,8 +739,9 @@ static void use_everything(struct fake *f, bool clean) {
     (void)f->rt->cudaMemPoolCreate(&p, &props);
     (void)f->rt->cudaMallocFromPoolAsync(&pooled, 1000, p, a);
     (void)f->rt->cudaMemsetAsync(device, 0, 1000, a);
-    (void)f->rt->cudaEventRecord(e, a);
-    (void)f->rt->cudaStreamWaitEvent(b, e, 0);
+    if (f->rt->cudaEventRecord(e, a) != cudaSuccess ||
+        f->rt->cudaStreamWaitEvent(b, e, 0) != cudaSuccess)
+        (void)f->rt->cudaDeviceSynchronize(); /* else b would race with a */
     (void)f->rt->cudaMemcpyAsync(pinned, device, 1000, cudaMemcpyDeviceToHost, b);
     (void)f->rt->cudaMemcpyAsync(device, &props, sizeof props, cudaMemcpyHostToDevice, b);
     if (!clean)

@@ -163,6 +163,7 @@ int orr__fake_enter(enum orr__fake_function function, struct orr_fake_cuda **out
         return cudaErrorInitializationError;
     }
     if (!orr__fake_may_call(fake)) {
+        *out_fake = NULL;
         return cudaErrorNotPermitted;
     }
     fake->calls[function]++;

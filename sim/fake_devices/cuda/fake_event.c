@@ -207,7 +207,11 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
-    ORR__FAKE_ENTER(cudaError_t, cudaEventSynchronize);
+    struct orr_fake_cuda *fake;
+    int fault = orr__fake_enter(ORR__FAKE_cudaEventSynchronize, &fake);
+    if (fault) {
+        return orr__fake_fault_after_wait(fake, fault);
+    }
     struct orr__fake_event *event = orr__fake_event_find(fake, handle);
     if (!event || event->capture) {
         return orr__fake_leave(fake, event ? orr__fake_capture_touched(fake, event)

@@ -68,8 +68,8 @@ enum orr__fake_function {
     if (fault)                                                                                     \
     return (type)fault
 
-/* The code that the call has to return, or 0. *out_fake is the open one; without one it is NULL and
- * the code not 0. A function that destroys something calls this itself: it does its work, and then
+/* The code that the call has to return, or 0. *out_fake is the open one; if there is none, or the
+ * caller must not call, it is NULL and the code not 0. A function that destroys something calls this itself: it does its work, and then
  * returns the code, because an error must not keep programs from cleaning up. */
 int orr__fake_enter(enum orr__fake_function function, struct orr_fake_cuda **out_fake);
 
@@ -232,6 +232,10 @@ int64_t orr__fake_now(struct orr_fake_cuda *fake);
 void orr__fake_spend(struct orr_fake_cuda *fake, int64_t ns);
 
 void orr__fake_streams_close(struct orr_fake_cuda *fake);
+
+/* What a call that waits does when it fails: after a sticky error it does wait, for all streams, so
+ * that nothing runs any more that could use what the program frees now. Returns `fault`. */
+cudaError_t orr__fake_fault_after_wait(struct orr_fake_cuda *fake, int fault);
 
 /* --- events --- */
 

@@ -129,8 +129,21 @@ static cudaError_t not_while_captured(struct orr_fake_cuda *fake, struct orr__fa
     return cudaSuccess;
 }
 
+cudaError_t orr__fake_fault_after_wait(struct orr_fake_cuda *fake, int fault) {
+    if (fake && fake->sticky[ORR__CUDA_RUNTIME]) {
+        for (uint32_t i = 0; i < fake->options.gpu_count; i++) {
+            orr__fake_device_wait(fake, i);
+        }
+    }
+    return (cudaError_t)fault;
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-    ORR__FAKE_ENTER(cudaError_t, cudaStreamSynchronize);
+    struct orr_fake_cuda *fake;
+    int fault = orr__fake_enter(ORR__FAKE_cudaStreamSynchronize, &fake);
+    if (fault) {
+        return orr__fake_fault_after_wait(fake, fault);
+    }
     struct orr__fake_stream *stream = orr__fake_stream_find(fake, handle);
     cudaError_t code = not_while_captured(fake, stream);
     if (code == cudaSuccess) {
@@ -153,7 +166,11 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 }
 
 cudaError_t cudaDeviceSynchronize(void) {
-    ORR__FAKE_ENTER(cudaError_t, cudaDeviceSynchronize);
+    struct orr_fake_cuda *fake;
+    int fault = orr__fake_enter(ORR__FAKE_cudaDeviceSynchronize, &fake);
+    if (fault) {
+        return orr__fake_fault_after_wait(fake, fault);
+    }
     cudaError_t code = orr__fake_capture_forbids(fake);
     if (code == cudaSuccess) {
         orr__fake_device_wait(fake, (uint32_t)fake->device);
