@@ -163,6 +163,11 @@ void orr__cuda_times_discard(struct orr__cuda_times *times, struct orr__cuda_sta
     *stamp = (struct orr__cuda_stamp){0};
 }
 
+void orr__cuda_times_flush(struct orr__cuda_times *times) {
+    if (times->cupti)
+        orr__cuda_cupti_flush(times->cupti);
+}
+
 /* --- times of a command --- */
 
 static bool read_events(struct orr__cuda_times *times, const struct orr__cuda_stamp *stamp,

@@ -127,6 +127,8 @@ enum orr_status orr__cuda_times_resolve(struct orr__cuda_times *times,
                                         const struct orr__cuda_bounds *bounds, bool must,
                                         struct orr_record_command *record,
                                         enum orr_ts_source *out_source) ORR_MUST_CHECK;
+/* Asks CUPTI for the records that it has by now; does nothing with other sources. */
+void orr__cuda_times_flush(struct orr__cuda_times *times);
 /* For a command that was not run: frees what the stamp holds. */
 void orr__cuda_times_discard(struct orr__cuda_times *times, struct orr__cuda_stamp *stamp);
 

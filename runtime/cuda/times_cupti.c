@@ -179,7 +179,7 @@ static void collect(struct orr__cuda_cupti *cupti) {
     cupti->times->counts.late = cupti->activities.late;
 }
 
-static void flush(struct orr__cuda_cupti *cupti) {
+void orr__cuda_cupti_flush(struct orr__cuda_cupti *cupti) {
     cupti->flush_ns = orr__cuda_times_now(cupti->times);
     cupti->times->counts.flushes++;
     (void)worked(cupti, cupti->times->api->cupti.cuptiActivityFlushAll(0), "cuptiActivityFlushAll");
@@ -243,7 +243,7 @@ bool orr__cuda_cupti_read(struct orr__cuda_cupti *cupti, uint64_t ticket, int64_
     uint64_t start_ns = 0, finish_ns = 0;
     bool there = complete(cupti, ticket, &start_ns, &finish_ns);
     if (!there && must && cupti->flush_ns < observed_ns) {
-        flush(cupti);
+        orr__cuda_cupti_flush(cupti);
         there = complete(cupti, ticket, &start_ns, &finish_ns);
     }
     *out_start_ns = (int64_t)start_ns - cupti->times->base_ns;

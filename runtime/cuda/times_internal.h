@@ -116,6 +116,8 @@ void orr__cuda_cupti_close(struct orr__cuda_cupti **cupti);
 uint64_t orr__cuda_cupti_begin(struct orr__cuda_cupti *cupti, uint32_t users);
 /* No longer. */
 void orr__cuda_cupti_end(struct orr__cuda_cupti *cupti, uint64_t ticket);
+/* Asks CUPTI for what it has, and takes it. */
+void orr__cuda_cupti_flush(struct orr__cuda_cupti *cupti);
 /* Whether all records of a ticket are there. `must`: CUPTI is asked for what it still holds, unless
  * it was since observed_ns, when the work was done. Times in ns since open. */
 bool orr__cuda_cupti_read(struct orr__cuda_cupti *cupti, uint64_t ticket, int64_t observed_ns,

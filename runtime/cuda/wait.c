@@ -62,6 +62,33 @@ static bool is_retired(const struct cuda_backend *backend, struct orr_point poin
     return stream_of(backend, point)->retired >= point.seq;
 }
 
+/* Whether the point, or something on the way to it, is over and has not been handed back: its times
+ * are not known yet. */
+static bool is_untimed(struct cuda_backend *backend, struct orr_point point) {
+    return !is_retired(backend, point) && (backend->lost || !obstacle(stream_of(backend, point)));
+}
+
+static bool any_untimed(struct cuda_backend *backend, const struct orr_point *points,
+                        uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (is_untimed(backend, points[i]))
+            return true;
+    return false;
+}
+
+/* Hands back what is over. Times that only CUPTI knows are asked for, and then given up, only where
+ * the points have to wait for nothing else. */
+static void retire_for(struct cuda_backend *backend, const struct orr_point *points,
+                       uint32_t count) {
+    (void)orr__cuda_retire(backend, false);
+    if (!any_untimed(backend, points, count))
+        return;
+    orr__cuda_times_flush(backend->times);
+    (void)orr__cuda_retire(backend, false);
+    while (any_untimed(backend, points, count) && orr__cuda_retire(backend, true))
+        ;
+}
+
 /* --- one host --- */
 
 static enum orr_status check_points(const struct cuda_backend *backend,
@@ -81,7 +108,7 @@ enum orr_status orr__cuda_query(struct orr_backend *base, uint32_t host, struct 
     if (is_retired(backend, point))
         return ORR_OK;
     check_peers(backend);
-    (void)orr__cuda_retire(backend, true);
+    retire_for(backend, &point, 1);
     return is_retired(backend, point) ? ORR_OK : ORR_NOT_READY;
 }
 
@@ -104,7 +131,7 @@ static enum orr_status wait_alone(struct cuda_backend *backend, const struct orr
         else
             rest(backend, deadline_ns);
         check_peers(backend);
-        (void)orr__cuda_retire(backend, true);
+        retire_for(backend, points, count);
     }
     return ORR_OK;
 }
@@ -121,7 +148,7 @@ enum orr_status orr__cuda_wait(struct orr_backend *base, uint32_t host,
     backend->hosts.hosts[host].blocked = false;
     if (orr__points_are_done(&backend->hosts, points, count, mode))
         return ORR_OK;
-    (void)orr__cuda_retire(backend, true);
+    retire_for(backend, points, count);
     if (orr__points_are_done(&backend->hosts, points, count, mode))
         return ORR_OK;
     if (orr__cuda_now(backend) >= deadline_ns)
