@@ -7,6 +7,8 @@
 
 enum orr_status orr__cuda_use(struct cuda_backend *backend, const struct cuda_gpu *gpu,
                               struct orr_error *error) {
+    if (backend->lost)
+        return orr_error_set(error, ORR_DEVICE_FAILED, "%s", backend->loss.text);
     if (backend->current_gpu == (int64_t)gpu->index)
         return ORR_OK;
     enum orr_status status = orr__cuda_check(

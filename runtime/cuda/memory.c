@@ -15,9 +15,11 @@ static enum orr_status settle(const struct cuda_backend *backend, const struct c
 }
 
 /* Of a call that found no memory, or failed otherwise: what was asked of whom. */
-static enum orr_status explain(const struct cuda_backend *backend, enum orr_status status,
+static enum orr_status explain(struct cuda_backend *backend, enum orr_status status,
                                uint32_t device, uint64_t bytes, struct orr_error *error) {
     size_t free_bytes = 0, total_bytes = 0;
+    if (backend->lost || (status != ORR_NO_MEMORY && orr__cuda_check_lost(backend, error)))
+        return status;
     (void)backend->api->rt.cudaGetLastError();
     if (device == ORR_ID_NONE) {
         orr_error_prefix(error, "pinned host memory: asked for %llu bytes",
@@ -37,6 +39,8 @@ static enum orr_status explain(const struct cuda_backend *backend, enum orr_stat
 
 static enum orr_status take_pinned(const struct cuda_backend *backend, uint64_t bytes,
                                    void **out_pointer, struct orr_error *error) {
+    if (backend->lost)
+        return orr_error_set(error, ORR_DEVICE_FAILED, "%s", backend->loss.text);
     return orr__cuda_check(backend->api, backend->api->rt.cudaMallocHost(out_pointer, bytes),
                            "cudaMallocHost", error);
 }
@@ -129,7 +133,11 @@ enum orr_status orr__cuda_memory_write(struct orr_backend *base, uint32_t id, ui
     else if (status == ORR_OK)
         status = orr__cuda_check(api, api->rt.cudaMemsetAsync(to, 0, bytes, device->stream),
                                  "cudaMemsetAsync", error);
-    return status == ORR_OK ? settle(backend, device, error) : status;
+    if (status == ORR_OK)
+        status = settle(backend, device, error);
+    if (status != ORR_OK && error)
+        (void)orr__cuda_check_lost(backend, error);
+    return status;
 }
 
 void orr__cuda_memories_clear(struct cuda_backend *backend) {

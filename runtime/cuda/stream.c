@@ -94,6 +94,8 @@ enum orr_status orr__cuda_stream_create(struct orr_backend *base, uint32_t devic
                              backend->stream_count);
     enum orr_status status = stream_open(stream, kind, error);
     if (status != ORR_OK) {
+        if (status != ORR_NO_MEMORY && error)
+            (void)orr__cuda_check_lost(backend, error);
         orr__cuda_stream_free(stream);
         return status;
     }
