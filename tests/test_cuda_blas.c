@@ -192,7 +192,7 @@ static void epilogues_are_one_call(void **state) {
 }
 
 static void check_behind(struct machine *machine) {
-    /* Rounded before it is added; no row; needed twice; a type that cublasLt has no epilogue for. */
+    /* Rounded before it is added; no row; needed twice; a type without epilogues. */
     assert_int_equal(check_matmul(machine, ORR_DTYPE_BF16, shape1(N), true, false), 0);
     assert_int_equal(check_matmul(machine, ORR_DTYPE_F32, shape1(1), true, false), 0);
     assert_int_equal(check_matmul(machine, ORR_DTYPE_F32, shape2(M, N), false, false), 0);

@@ -5,16 +5,16 @@
  *                                   .a = x, .b = weight, .c = y};
  *     status = orr__cuda_gemm(queue, &gemm, error);
  *
- * Everything here is row-major, cuBLAS is column-major: it is asked for the transpose of C, which is
- * op(B)^T op(A)^T, and a row-major matrix read column by column is its own transpose, so nothing is
- * moved. Sums are in f32 for f16, bf16 and f32 (CUBLAS_COMPUTE_32F, whose default mode doesn't round
- * operands to TF32; cuBLAS guide, cublasMath_t) and in f64 for f64. Integers, which cuBLAS doesn't
- * multiply at these widths, have a kernel of their own and wrap around.
+ * Everything here is row-major, cuBLAS is column-major: it is asked for the transpose of C, which
+ * is op(B)^T op(A)^T, and a row-major matrix read column by column is its own transpose, so nothing
+ * is moved. Sums are in f32 for f16, bf16 and f32 (CUBLAS_COMPUTE_32F, whose default mode doesn't
+ * round operands to TF32; cuBLAS guide, cublasMath_t) and in f64 for f64. Integers, which cuBLAS
+ * doesn't multiply at these widths, have a kernel of their own and wrap around.
  *
  * Epilogues: cublasLt adds a bias and takes relu before the sum is rounded. That is what linear
- * says of its bias, and relu(round(x)) = round(relu(x)), so these two are used. Its GELU is the tanh
- * form, ours the erf form; and a chain like add(matmul(x, w), b) in f16 or bf16 is rounded between
- * its operators, which an epilogue doesn't do. Those run behind the product.
+ * says of its bias, and relu(round(x)) = round(relu(x)), so these two are used. Its GELU is the
+ * tanh form, ours the erf form; and a chain like add(matmul(x, w), b) in f16 or bf16 is rounded
+ * between its operators, which an epilogue doesn't do. Those run behind the product.
  *
  * Threads: as the queue. */
 #ifndef ORR_RUNTIME_CUDA_GEMM_H
