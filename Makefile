@@ -94,8 +94,11 @@ LIBS := $(PACKAGE_LIBS) -lpthread -ldl -lm
 #   make CUDA=1      an error if it is not;   CUDA=0 never
 #   make ARCHES='80 90'   machine code for these, and PTX of the last one; by default for those of
 #                         80, 90 and 100 that the compiler knows
+#   make CUDA_ROUTE=object  kernels as nvcc's objects instead of embedded images, should a driver
+#                         not take those (runtime/cuda/object/images.c)
 
 CUDA ?= auto
+CUDA_ROUTE ?= image
 CUDA_NVCC := $(shell command -v nvcc 2>/dev/null)
 CUDA_HOME := $(firstword $(CUDA_PATH) $(if $(CUDA_NVCC),$(patsubst %/bin/nvcc,%,$(shell \
 	readlink -f '$(CUDA_NVCC)'))) /usr/local/cuda)
@@ -172,7 +175,17 @@ FAKE_OBJECTS := $(call objects,$(FAKE_SOURCES)) $(EMULATED_OBJECTS)
 # Machine code is the same for all variants.
 IMAGES := $(KERNELS:runtime/cuda/kernels/%.cu=$(BUILD_ROOT)/cuda/%.fatbin)
 IMAGE_OBJECTS := $(IMAGES:.fatbin=.image.o)
+# nvcc's objects, for the other route.
+KERNEL_OBJECTS := $(IMAGES:.fatbin=.object.o)
 PLUGIN := $(if $(CUDA_FOUND),$(BUILD)/orrery-cuda.so)
+ifeq ($(filter image object,$(CUDA_ROUTE)),)
+$(error CUDA_ROUTE=$(CUDA_ROUTE) is not one of: image object)
+endif
+plugin_objects_image = $(CUDA_OBJECTS) $(IMAGE_OBJECTS)
+plugin_objects_object = $(filter-out %/images.o,$(CUDA_OBJECTS)) $(KERNEL_OBJECTS) \
+	$(BUILD)/obj/runtime/cuda/object/images.o
+plugin_libs_object = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart
+PLUGIN_OBJECTS = $(plugin_objects_$(CUDA_ROUTE))
 CUDA_ARCHIVE := $(if $(CUDA_FOUND),$(BUILD)/libcuda_backend.a)
 FAKE_ARCHIVE := $(if $(CUDA_FOUND),$(BUILD)/libfake_cuda.a)
 # What checks a GPU: tests/device, as a program of its own that needs nothing of the machine but
@@ -203,6 +216,8 @@ endif
 
 # ------------------------------------------------------------------------------------------------
 # How things are printed and stamped
+
+COMMA := ,
 
 Q := $(if $(V),,@)
 # $(call run,WORD,subject,command): one short line, or the command itself with V=1.
@@ -260,9 +275,10 @@ $(call objects,$(TEST_SOURCES) $(TEST_SHARED_SOURCES)): OBJECT_FLAGS = $(TEST_CF
 $(call objects,$(filter tests/cuda% tests/test_cuda%,$(TEST_SOURCES) $(TEST_SHARED_SOURCES))): \
 	OBJECT_FLAGS = $(TEST_CFLAGS) $(CUDA_CPPFLAGS)
 $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(DEVICE_OBJECTS): OBJECT_FLAGS = $(CUDA_CPPFLAGS)
-$(BUILD)/obj/runtime/cuda/images.o: OBJECT_FLAGS = $(CUDA_CPPFLAGS) \
+$(BUILD)/obj/runtime/cuda/images_check.o: OBJECT_FLAGS = $(CUDA_CPPFLAGS) \
 	-DORR__CUDA_ARCHITECTURES='"$(strip $(ARCHES))"'
-$(BUILD)/obj/runtime/cuda/images.o: $(BUILD_ROOT)/cuda/flags
+$(BUILD)/obj/runtime/cuda/images_check.o: $(BUILD_ROOT)/cuda/flags
+$(BUILD)/obj/runtime/cuda/object/images.o: OBJECT_FLAGS = $(CUDA_CPPFLAGS)
 
 $(STATIC): $(LIB_OBJECTS) $(BUILD)/objects
 	@rm -f $@
@@ -318,6 +334,14 @@ $(IMAGES): $(BUILD_ROOT)/cuda/%.fatbin: runtime/cuda/kernels/%.cu $(BUILD_ROOT)/
 		{ cat $(@:.fatbin=.ptxas); exit 1; })
 -include $(IMAGES:.fatbin=.d)
 
+# Without the guards and tables for which C++ code would need its library: gcc links these.
+$(KERNEL_OBJECTS): $(BUILD_ROOT)/cuda/%.object.o: runtime/cuda/kernels/%.cu $(BUILD_ROOT)/cuda/flags
+	@mkdir -p $(@D)
+	$(call run,NVCC,$@,$(CUDA_HOME)/bin/nvcc -c $(filter-out -Xptxas -v,$(NVCC_FLAGS)) \
+		$(NVCC_FLAGS_$*) $(gencode) -Xcompiler -fPIC$(COMMA)-fno-threadsafe-statics \
+		-Xcompiler -fno-exceptions$(COMMA)-fno-rtti -MD -MP -MF $(@:.o=.d) -MT $@ $< -o $@)
+-include $(KERNEL_OBJECTS:.o=.d)
+
 # orr__cuda_image_<family> and orr__cuda_image_<family>_end.
 $(IMAGE_OBJECTS): $(BUILD_ROOT)/cuda/%.image.o: $(BUILD_ROOT)/cuda/%.fatbin runtime/cuda/image.S
 	$(call run,AS,$@,$(CC) -c -DFAMILY=$* -DFILE='"$<"' -x assembler-with-cpp runtime/cuda/image.S \
@@ -329,7 +353,7 @@ $(EMULATED_OBJECTS): $(BUILD)/obj/%.emulated.o: %.cu $(BUILD)/flags
 		-MMD -MP -c $< -o $@)
 
 $(BUILD)/cuda_objects: FORCE
-$(eval $(call stamp,$(BUILD)/cuda_objects,$(CUDA_OBJECTS) $(IMAGE_OBJECTS) / $(FAKE_OBJECTS)))
+$(eval $(call stamp,$(BUILD)/cuda_objects,$(PLUGIN_OBJECTS) $(IMAGE_OBJECTS) / $(FAKE_OBJECTS)))
 $(CUDA_ARCHIVE): $(CUDA_OBJECTS) $(IMAGE_OBJECTS) $(BUILD)/cuda_objects
 	@rm -f $@
 	$(call run,AR,$@,$(AR) rcs $@ $(CUDA_OBJECTS) $(IMAGE_OBJECTS))
@@ -344,9 +368,10 @@ FAKE_LDFLAGS := -Wl,-soname,libcudart.so.13 -Wl,-z,nodelete \
 	-Wl,--version-script=sim/fake_devices/cuda/libcudart.map
 
 # Only orr_backend_get is exported; what it needs of the library is linked in.
-$(BUILD)/orrery-cuda.so: $(CUDA_OBJECTS) $(IMAGE_OBJECTS) $(STATIC) runtime/cuda/plugin.map
-	$(call run,LD,$@,$(CC) -shared $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) $(CUDA_OBJECTS) \
-		$(IMAGE_OBJECTS) $(STATIC) -ldl -lm -o $@)
+$(BUILD)/orrery-cuda.so: $(PLUGIN_OBJECTS) $(STATIC) runtime/cuda/plugin.map \
+		$(BUILD)/cuda_objects
+	$(call run,LD,$@,$(CC) -shared $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) $(PLUGIN_OBJECTS) \
+		$(STATIC) $(plugin_libs_$(CUDA_ROUTE)) -ldl -lm -o $@)
 
 $(BUILD)/fake/libcudart.so.13: $(FAKE_OBJECTS) $(STATIC) sim/fake_devices/cuda/libcudart.map
 	@mkdir -p $(@D)

@@ -86,6 +86,27 @@ def kernels_in(cubin):
     return set(re.findall(r"FUNC\s+GLOBAL\s.*\s(\w+)$", text, re.M))
 
 
+def wrong_object(capability, home):
+    """The other route, for the smallest family: nvcc's object links by the C compiler, without
+    C++'s library."""
+    with tempfile.TemporaryDirectory() as folder:
+        kernel = folder + "/cuda/basic.object.o"
+        made = subprocess.run(["make", "-s", "CUDA_ROUTE=object", "ARCHES=%d" % capability,
+                               "BUILD_ROOT=" + folder, kernel], capture_output=True, text=True)
+        linked = made.returncode == 0 and subprocess.run(
+            [os.environ.get("CC", "cc"), "-shared", "-Wl,-z,defs", kernel, "-L%s/lib64" % home,
+             "-lcudart", "-o", folder + "/basic.so"], capture_output=True, text=True)
+        if not linked or linked.returncode != 0:
+            yield made.stderr + (linked.stderr if linked else "")
+            return
+        if "libstdc++" in output("readelf", "-dW", folder + "/basic.so"):
+            yield "needs libstdc++"
+        names = output("nm", "--defined-only", folder + "/basic.so")
+        for family, name in kernel_table():
+            if family == "basic" and not re.search(r" [Tt] %s$" % name, names, re.M):
+                yield "no stub of the kernel %s" % name
+
+
 class Tap:
     def __init__(self):
         self.count = self.failed = 0
@@ -151,7 +172,8 @@ def wrong_needs(plugin):
 
 
 def main():
-    found, paths, plugin, arches = variables("CUDA_FOUND", "IMAGES", "PLUGIN", "ARCHES")
+    found, paths, plugin, arches, home = variables("CUDA_FOUND", "IMAGES", "PLUGIN", "ARCHES",
+                                                   "CUDA_HOME")
     if not found:
         print("1..1\nok 1 - images of kernels # SKIP no CUDA toolkit")
         return 0
@@ -176,6 +198,8 @@ def main():
     tap.case("the images are in the plugin as they are", list(not_embedded(paths, plugin)))
     tap.case("the plugin exports its one door only", list(wrong_doors(plugin)))
     tap.case("the plugin needs the C library only", list(wrong_needs(plugin)))
+    tap.case("kernels link as nvcc's objects, too (CUDA_ROUTE=object)",
+             list(wrong_object(capabilities[0], home[0])))
     print("1..%d" % tap.count)
     return 1 if tap.failed else 0
 

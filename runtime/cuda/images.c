@@ -31,31 +31,6 @@ const void *orr__cuda_image(enum orr__cuda_family family, size_t *out_bytes) {
     return images_of[family].begin;
 }
 
-const char *orr__cuda_architectures(void) {
-    return ORR__CUDA_ARCHITECTURES; /* from the makefile */
-}
-
-/* What is known about a GPU that there is no code for, best effort: the error is there already. */
-static enum orr_status no_code(const struct orr__cuda_api *api, int gpu, cudaError_t code,
-                               const char *call, struct orr_error *error) {
-    int major = 0, minor = 0;
-    (void)api->rt.cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu);
-    (void)api->rt.cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu);
-    return orr_error_set(
-        error, ORR_UNAVAILABLE,
-        "no code for GPU %d, of compute capability %d.%d, in this build, which has "
-        "it for %s: build with make ARCHES='... %d%d' (%s: error %d (%s))",
-        gpu, major, minor, orr__cuda_architectures(), major, minor, call, (int)code,
-        api->rt.cudaGetErrorName(code));
-}
-
-static enum orr_status check(const struct orr__cuda_api *api, int gpu, cudaError_t code,
-                             const char *call, struct orr_error *error) {
-    if (code == cudaErrorNoKernelImageForDevice)
-        return no_code(api, gpu, code, call, error);
-    return orr__cuda_check(api, code, call, error);
-}
-
 static enum orr_status find_kernel(struct orr__cuda_api *api, int gpu, enum orr__cuda_kernel kernel,
                                    struct orr__cuda_images *images, struct orr_error *error) {
     enum orr__cuda_family family = kernels[kernel].family;
@@ -69,7 +44,7 @@ static enum orr_status find_kernel(struct orr__cuda_api *api, int gpu, enum orr_
                              (int)code, api->rt.cudaGetErrorName(code), images_of[family].name,
                              kernels[kernel].name);
     images->code.functions[kernel] = (const void *)found;
-    return check(api, gpu, code, "cudaLibraryGetKernel", error);
+    return orr__cuda_images_check(api, gpu, code, "cudaLibraryGetKernel", error);
 }
 
 enum orr_status orr__cuda_images_load(struct orr__cuda_api *api, int gpu,
@@ -83,7 +58,7 @@ enum orr_status orr__cuda_images_load(struct orr__cuda_api *api, int gpu,
             &out_images->libraries[family], images_of[family].begin, NULL, NULL, 0, NULL, NULL, 0);
         if (code != cudaSuccess)
             out_images->libraries[family] = NULL;
-        status = check(api, gpu, code, "cudaLibraryLoadData", error);
+        status = orr__cuda_images_check(api, gpu, code, "cudaLibraryLoadData", error);
     }
     for (int kernel = 0; kernel < ORR__K_COUNT && status == ORR_OK; kernel++)
         status = find_kernel(api, gpu, (enum orr__cuda_kernel)kernel, out_images, error);

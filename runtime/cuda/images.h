@@ -1,4 +1,5 @@
-/* The kernels' machine code: an image for each family of kernels, embedded in the plugin.
+/* The kernels' machine code: an image for each family of kernels, embedded in the plugin. (A plugin
+ * built with CUDA_ROUTE=object has nvcc's own objects instead: object/images.c.)
  *
  *     struct orr__cuda_images images;
  *     status = orr__cuda_images_load(api, gpu, &images, error);
@@ -36,8 +37,13 @@ enum orr_status orr__cuda_images_load(struct orr__cuda_api *api, int gpu,
 /* Unloads what is loaded; no kernel of it runs. Zeroes. */
 void orr__cuda_images_unload(struct orr__cuda_api *api, struct orr__cuda_images *images);
 
-/* A family's image as it is embedded, a fatbin; static storage. */
+/* A family's image as it is embedded, a fatbin; static storage. NULL and 0 in a plugin built with
+ * CUDA_ROUTE=object. */
 const void *orr__cuda_image(enum orr__cuda_family family, size_t *out_bytes);
+
+/* orr__cuda_check of a call that loads kernels: a GPU without code is told by its capability. */
+enum orr_status orr__cuda_images_check(const struct orr__cuda_api *api, int gpu, cudaError_t code,
+                                       const char *call, struct orr_error *error) ORR_MUST_CHECK;
 
 /* "80 90 100": the compute capabilities that there is machine code for; later ones are compiled
  * from the last one's PTX by the driver. */
