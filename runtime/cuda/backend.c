@@ -63,6 +63,7 @@ static void notes(const struct orr_backend *base, orr_backend_note note, void *c
 static void backend_free(struct cuda_backend *backend) {
     const struct orr_memory *memory = backend->memory;
     orr__cuda_collectives_close(&backend->collectives);
+    orr__cuda_graphs_close(backend);
     for (size_t i = 0; i < backend->stream_count; i++)
         orr__cuda_stream_free(backend->streams[i]);
     orr__cuda_memories_clear(backend);
@@ -82,6 +83,7 @@ static void backend_free(struct cuda_backend *backend) {
 static void backend_close(struct orr_backend *base) {
     struct cuda_backend *backend = orr__cuda(base);
     struct orr__cuda_api *api = backend->api;
+    orr__cuda_graph_interrupt(backend);
     orr__cuda_drain(backend);
     backend_free(backend);
     if (api->release)
@@ -116,6 +118,9 @@ static const struct orr_backend_verbs cuda_verbs = {
     .host_access = host_access,
     .perturb = perturb,
     .notes = notes,
+    .graph_begin = orr__cuda_graph_begin,
+    .graph_end = orr__cuda_graph_end,
+    .graph_forget = orr__cuda_graph_forget,
 };
 
 static enum orr_status check_config(const struct orr_backend_config *config,

@@ -22,6 +22,9 @@
  * A command is retired when its event is over, the command before it is retired, and all that it
  * waited for is. So the order of contract point 5 needs no clock.
  *
+ * Nodes of a graph (graph.c) have no events of their own: `covered` is the last command of their
+ * lane, whose event is over once the graph is.
+ *
  * Failures. A stream is poisoned from the first command on that failed or awaits a failed one; the
  * first cause stays. What is submitted to a stream that is known to be poisoned is not enqueued.
  * What is in the GPU's queues already when a failure comes up runs, on whatever is in memory, and is
@@ -51,7 +54,10 @@ enum {
     CUDA_STREAMS_MAX = 1 << 20,
     CUDA_EVENTS_MAX = 1 << 26,
     CUDA_WAITS_MAX = 1 << 20,
-    CUDA_REST_NS = 20000 /* between two looks of a host that waits for any of several events */
+    CUDA_GRAPHS_MAX = 1 << 24,
+    CUDA_NODES_MAX = 1 << 24,
+    CUDA_RECORDINGS_MAX = 4, /* of a graph: so many launches of it may be in flight */
+    CUDA_REST_NS = 20000     /* between two looks of a host that waits for any of several events */
 };
 
 struct cuda_backend;
@@ -90,8 +96,12 @@ struct cuda_slot {
     size_t many_capacity;
 
     /* Host only. */
-    cudaEvent_t own; /* NULL: nothing of it is in the CUDA stream */
-    uint64_t behind; /* the last command up to here with an event; 0 none */
+    cudaEvent_t own;                  /* NULL: nothing of it is in the CUDA stream */
+    uint64_t behind;                  /* the last command up to here with an event; 0 none */
+    uint64_t covered;                 /* node of a graph: see above; else 0 */
+    cudaEvent_t end;                  /* the graph's, of the node; NULL: none */
+    struct orr__cuda_fault *fault;    /* where its kernels say what is wrong */
+    struct cuda_recording *recording; /* last of its lane: what it keeps in flight */
     int64_t enqueued_ns;
     struct orr__perturbed perturbed;
     bool timed;    /* start, finish and ts_source of the record are there */
@@ -125,6 +135,50 @@ struct cuda_stream {
     struct orr_error cause;        /* poison_lock */
     uint64_t resolved;             /* poison is known up to here; poison_lock */
     uint64_t host_checked; /* faults of kernels up to here are; the stream's host functions */
+};
+
+/* A program captured once. */
+struct cuda_recording {
+    cudaGraphExec_t exec;           /* NULL: there is none */
+    cudaEvent_t *ends;              /* by node, recorded by the graph itself */
+    struct orr__cuda_fault *faults; /* by node, in pinned memory */
+    uint32_t in_flight;             /* lanes of launches that have not been handed back */
+};
+
+/* A stream of a program. */
+struct cuda_lane {
+    uint32_t stream, count; /* nodes */
+    uint64_t base;          /* of the launch under way: commands in the stream before it */
+};
+
+struct cuda_graph {
+    uint64_t launches;
+    bool plain;      /* always one by one */
+    uint32_t *nodes; /* their streams, in the order of submission */
+    uint32_t node_count;
+    size_t node_capacity;
+    struct cuda_lane *lanes;
+    size_t lane_count, lane_capacity;
+    struct cuda_recording recordings[CUDA_RECORDINGS_MAX];
+};
+
+enum cuda_launch_mode {
+    CUDA_LAUNCH_NONE,
+    CUDA_LAUNCH_PLAIN,
+    CUDA_LAUNCH_CAPTURE,
+    CUDA_LAUNCH_REPLAY
+};
+
+/* The launch of a program that is being submitted. */
+struct cuda_launch {
+    enum cuda_launch_mode mode;
+    struct cuda_graph *graph;
+    struct cuda_recording *recording;
+    struct cuda_stream *origin;
+    cudaEvent_t fork;       /* in the capture: its beginning */
+    bool captures;          /* the capture has begun */
+    uint32_t next;          /* node */
+    struct orr_error cause; /* the first failure of a node */
 };
 
 /* A GPU that hosts logical devices. */
@@ -161,6 +215,9 @@ struct cuda_backend {
     struct orr__cuda_collectives *collectives;
     struct orr_perturb *perturb; /* NULL: nothing is perturbed */
     struct orr__hosts hosts;
+    struct cuda_graph **graphs; /* by id; NULL: none */
+    size_t graph_capacity;
+    struct cuda_launch launch;
 
     struct cuda_gpu *gpus;
     uint32_t gpu_count;
@@ -258,6 +315,35 @@ enum orr_status orr__cuda_submit_group(struct orr_backend *backend, const uint32
                                        const struct orr_command *commands, uint32_t count,
                                        const struct orr_point *waits, uint32_t wait_count,
                                        struct orr_point *out_points, struct orr_error *error);
+
+/* --- graph.c --- */
+enum orr_status orr__cuda_graph_begin(struct orr_backend *backend, uint32_t graph,
+                                      struct orr_point fork, uint32_t count,
+                                      struct orr_error *error);
+enum orr_status orr__cuda_graph_end(struct orr_backend *backend, uint32_t graph,
+                                    struct orr_error *error);
+void orr__cuda_graph_forget(struct orr_backend *backend, uint32_t graph);
+/* Nothing is in flight. */
+void orr__cuda_graphs_close(struct cuda_backend *backend);
+/* Whether what is submitted is a node of a launch that is only kept account of; captured; either. */
+bool orr__cuda_graph_replays(const struct cuda_backend *backend);
+bool orr__cuda_graph_captures(const struct cuda_backend *backend);
+bool orr__cuda_graph_is_whole(const struct cuda_backend *backend);
+/* Something that is no node comes in the middle of a launch: if that is one piece of work, what has
+ * been submitted of it fails. */
+void orr__cuda_graph_interrupt(struct cuda_backend *backend);
+/* In a capture: the event of what a node waits for. */
+cudaEvent_t orr__cuda_graph_awaited(struct cuda_backend *backend, const struct cuda_wait *wait);
+/* A slot becomes the next node but `member` of a launch that is captured or replayed. */
+void orr__cuda_graph_node(struct cuda_slot *slot, uint32_t member, bool works);
+/* In a capture, before anything of a node: its stream becomes part of it. */
+enum orr_status orr__cuda_graph_enter(struct cuda_slot *slot,
+                                      struct orr_error *error) ORR_MUST_CHECK;
+/* In a capture, behind the node's work: the event that says when it ran. */
+enum orr_status orr__cuda_graph_record(struct cuda_slot *slot,
+                                       struct orr_error *error) ORR_MUST_CHECK;
+/* The node is in its stream, in any mode. */
+void orr__cuda_graph_submitted(struct cuda_slot *slot, bool on_host);
 
 /* --- failure.c --- */
 /* Marks the stream as failed from command `seq` on, unless it is from an earlier one on. Any

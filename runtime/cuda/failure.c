@@ -150,7 +150,7 @@ enum orr_command_status orr__cuda_settle(struct cuda_slot *slot, struct orr_erro
         orr__cuda_resolve_locked(stream, seq);
     stream->resolved = seq > stream->resolved ? seq : stream->resolved;
     if (!orr__cuda_is_poisoned(stream, seq) && !slot->bypassed &&
-        orr__cuda_fault_text(&stream->faults[(seq - 1) & stream->mask], &fault)) {
+        orr__cuda_fault_text(slot->fault, &fault)) {
         slot->failed = true;
         orr__cuda_poison_locked(stream, seq, &fault);
     }

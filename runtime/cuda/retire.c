@@ -31,11 +31,12 @@ static void fail_look(struct cuda_slot *slot, cudaError_t code) {
 /* Of the command at the head. The newest one is looked at first: mostly all are done, or none. */
 static bool event_is_over(struct cuda_stream *stream, struct cuda_slot *slot) {
     struct cuda_backend *backend = stream->backend;
-    uint64_t seq = slot->command.record.seq;
-    if (!slot->own || seq <= stream->done || backend->lost)
+    uint64_t seq = slot->covered ? slot->covered : slot->command.record.seq;
+    if ((!slot->own && !slot->covered) || seq <= stream->done || backend->lost)
         return true;
-    if (stream->look == backend->look)
-        return false;
+    if (stream->look == backend->look || seq > stream->submitted ||
+        !orr__cuda_slot(stream, seq)->own)
+        return false; /* the launch is not complete yet */
     cudaError_t code = cudaErrorNotReady;
     if (stream->behind > seq + 1)
         code = look_at(stream, stream->behind);
@@ -96,6 +97,11 @@ static struct orr__cuda_bounds bounds_of(const struct cuda_slot *slot) {
     return bounds;
 }
 
+/* The event that is recorded when its work is over. */
+static cudaEvent_t end_of(const struct cuda_slot *slot) {
+    return slot->covered ? slot->end : slot->own;
+}
+
 /* Fills in the times of a command that is over. False: they are not known yet. What did not run, or
  * ran for nothing, has none of its own. */
 static bool slot_time(struct cuda_slot *slot, bool must) {
@@ -115,7 +121,7 @@ static bool slot_time(struct cuda_slot *slot, bool must) {
     }
     const struct orr__cuda_bounds bounds = bounds_of(slot);
     enum orr_ts_source source;
-    if (orr__cuda_times_resolve(backend->times, &slot->stamp, counts ? slot->own : NULL, &bounds,
+    if (orr__cuda_times_resolve(backend->times, &slot->stamp, counts ? end_of(slot) : NULL, &bounds,
                                 must, record, &source) != ORR_OK)
         return false;
     record->enqueued_ns = slot->enqueued_ns;
@@ -156,6 +162,9 @@ static void slot_retire(struct cuda_slot *slot) {
     stream->last_finish_ns = record->finish_ns;
     stream->finishes[record->seq & stream->finish_mask] = record->finish_ns;
     orr__cuda_event_give(stream->device->gpu, &slot->own);
+    if (slot->recording)
+        slot->recording->in_flight--;
+    slot->recording = NULL;
     slot->group = NULL;
     stream->retired++;
     backend->config.retire.retired(backend->config.retire.context, &slot->command,

@@ -39,12 +39,17 @@ static enum orr_status plan_make(const struct cuda_backend *backend,
     return ORR_OK;
 }
 
+static cudaEvent_t awaited_event(struct cuda_backend *backend, const struct cuda_wait *wait) {
+    return orr__cuda_graph_captures(backend) ? orr__cuda_graph_awaited(backend, wait)
+                                             : orr__cuda_event_of(wait->stream, wait->seq);
+}
+
 static enum orr_status enqueue_waits(struct cuda_stream *stream, const struct cuda_slot *slot,
                                      struct orr_error *error) {
     struct orr__cuda_api *api = stream->backend->api;
     enum orr_status status = ORR_OK;
     for (uint32_t i = 0; status == ORR_OK && i < slot->wait_count; i++) {
-        cudaEvent_t event = orr__cuda_event_of(slot->waits[i].stream, slot->waits[i].seq);
+        cudaEvent_t event = awaited_event(stream->backend, &slot->waits[i]);
         if (event)
             status =
                 orr__cuda_check(api, api->rt.cudaStreamWaitEvent(stream->queue.stream, event, 0),
@@ -55,7 +60,7 @@ static enum orr_status enqueue_waits(struct cuda_stream *stream, const struct cu
 
 static bool has_events_to_wait_for(const struct cuda_slot *slot) {
     for (uint32_t i = 0; i < slot->wait_count; i++)
-        if (orr__cuda_event_of(slot->waits[i].stream, slot->waits[i].seq))
+        if (awaited_event(slot->stream->backend, &slot->waits[i]))
             return true;
     return false;
 }
@@ -80,13 +85,16 @@ static enum orr_status enqueue_device(struct cuda_stream *stream, struct cuda_sl
                                       const struct plan *plan, struct orr_error *error) {
     struct cuda_backend *backend = stream->backend;
     bool busy = slot->command.record.seq - 1 > stream->done;
-    stream->queue.fault = &stream->faults[(slot->command.record.seq - 1) & stream->mask];
-    orr__cuda_times_begin(backend->times, &slot->stamp, stream->device->gpu->index,
-                          stream->queue.stream, busy);
+    bool captured = orr__cuda_graph_captures(backend);
+    stream->queue.fault = slot->fault;
+    if (!captured)
+        orr__cuda_times_begin(backend->times, &slot->stamp, stream->device->gpu->index,
+                              stream->queue.stream, busy);
     enum orr_status status = enqueue_delay(stream, slot, error);
     if (status == ORR_OK && plan->work == WORK_DEVICE)
         status = orr__cuda_enqueue(&stream->queue, &slot->command, &plan->task, error);
-    orr__cuda_times_end(backend->times, &slot->stamp);
+    if (!captured)
+        orr__cuda_times_end(backend->times, &slot->stamp);
     return status;
 }
 
@@ -120,6 +128,9 @@ static struct cuda_slot *slot_fill(struct cuda_stream *stream, const struct orr_
     slot->behind = stream->behind > stream->retired ? stream->behind : 0;
     slot->timed = slot->bypassed = slot->failed = false;
     slot->stamp = (struct orr__cuda_stamp){0};
+    slot->covered = 0;
+    slot->end = NULL;
+    slot->fault = &stream->faults[(seq - 1) & stream->mask];
     atomic_store_explicit(&slot->host_state, CUDA_HOST_NONE, memory_order_relaxed);
     struct orr_record_command *record = &slot->command.record;
     record->seq = seq;
@@ -179,6 +190,8 @@ static enum orr_status record_end(struct cuda_slot *slot, struct orr_error *erro
     if (!slot->own)
         return ORR_OK;
     enum orr_status status = orr__cuda_use(backend, stream->device->gpu, error);
+    if (status == ORR_OK)
+        status = orr__cuda_graph_record(slot, error);
     if (status != ORR_OK)
         return status;
     return orr__cuda_check(backend->api,
@@ -205,13 +218,36 @@ static bool slot_bypasses(struct cuda_slot *slot) {
 
 /* --- one command --- */
 
+/* A node of a graph: nothing but an account of it, or captured. What fails in a capture fails the
+ * launch, at its end. */
+static void submit_node(struct cuda_stream *stream, struct cuda_slot *slot,
+                        const struct plan *plan) {
+    struct cuda_backend *backend = stream->backend;
+    struct orr_error *cause = &backend->launch.cause;
+    orr__cuda_graph_node(slot, 0, plan->work != WORK_NONE);
+    if (orr__cuda_graph_replays(backend) || cause->status != ORR_OK)
+        return;
+    enum orr_status status = orr__cuda_event_take(backend, stream->device->gpu, &slot->own, cause);
+    if (status == ORR_OK)
+        status = orr__cuda_graph_enter(slot, cause);
+    if (status == ORR_OK)
+        status = enqueue(stream, slot, plan, cause);
+    if (status == ORR_OK)
+        (void)!record_end(slot, cause);
+}
+
 /* ORR_UNSUPPORTED: there is no kernel for it; ORR_NO_MEMORY: for the call. It is not submitted then.
  * Any other failure is the command's. */
 static enum orr_status submit_planned(struct cuda_stream *stream, struct cuda_slot *slot,
                                       const struct plan *plan, struct orr_error *error) {
     struct cuda_backend *backend = stream->backend;
     struct orr_error cause = {0};
-    if (slot_bypasses(slot))
+    bool bypassed = slot_bypasses(slot);
+    if (orr__cuda_graph_is_whole(backend)) {
+        submit_node(stream, slot, plan);
+        return ORR_OK;
+    }
+    if (bypassed)
         return ORR_OK;
     enum orr_status status = ORR_OK;
     bool acts =
@@ -244,6 +280,8 @@ enum orr_status orr__cuda_submit(struct orr_backend *base, uint32_t id,
     int64_t begin_ns = orr__cuda_now(backend);
     struct cuda_stream *stream;
     struct plan plan;
+    if (!(command->flags & ORR_COMMAND_GRAPH_NODE))
+        orr__cuda_graph_interrupt(backend);
     enum orr_status status = orr__cuda_stream_find(backend, id, &stream, error);
     if (status == ORR_OK)
         status = orr__cuda_check_waits(backend, waits, wait_count, error);
@@ -257,9 +295,11 @@ enum orr_status orr__cuda_submit(struct orr_backend *base, uint32_t id,
         return status;
     struct cuda_slot *slot = slot_fill(stream, command, NULL, begin_ns);
     status = submit_planned(stream, slot, &plan, error);
-    if (status == ORR_OK)
-        slot_commit(slot, out_point);
-    return status;
+    if (status != ORR_OK)
+        return status;
+    slot_commit(slot, out_point);
+    orr__cuda_graph_submitted(slot, plan.work == WORK_HOST);
+    return ORR_OK;
 }
 
 /* --- groups --- */
@@ -396,14 +436,34 @@ static enum orr_status group_enqueue(struct cuda_backend *backend, struct cuda_g
     }
     if (status != ORR_OK)
         return status;
-    orr__cuda_times_begin_group(backend->times, backend->stamps, backend->group_gpus, group->count);
+    bool captured = orr__cuda_graph_captures(backend);
+    if (!captured)
+        orr__cuda_times_begin_group(backend->times, backend->stamps, backend->group_gpus,
+                                    group->count);
     status =
         orr__cuda_collectives_enqueue(backend->collectives, backend->members, group->count, error);
     backend->current_gpu = -1;
-    orr__cuda_times_end_group(backend->times, backend->stamps, group->count);
+    if (!captured)
+        orr__cuda_times_end_group(backend->times, backend->stamps, group->count);
     for (uint32_t i = 0; status == ORR_OK && i < group->count; i++)
         status = record_end(member_slot(group, i), error);
     return status;
+}
+
+/* A collective of a graph: as submit_node. */
+static void group_submit_nodes(struct cuda_backend *backend, struct cuda_group *group) {
+    struct orr_error *cause = &backend->launch.cause;
+    bool replays = orr__cuda_graph_replays(backend);
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct cuda_slot *slot = member_slot(group, i);
+        orr__cuda_graph_node(slot, i, true);
+        if (replays)
+            orr__cuda_event_give(slot->stream->device->gpu, &slot->own);
+        else if (cause->status == ORR_OK)
+            (void)!orr__cuda_graph_enter(slot, cause);
+    }
+    if (!replays && cause->status == ORR_OK)
+        (void)!group_enqueue(backend, group, cause);
 }
 
 static void group_abandon(struct cuda_group *group, const struct orr_error *cause) {
@@ -429,6 +489,8 @@ enum orr_status orr__cuda_submit_group(struct orr_backend *base, const uint32_t 
     struct cuda_backend *backend = orr__cuda(base);
     struct orr_error cause = {0};
     int64_t begin_ns = orr__cuda_now(backend);
+    if (count > 0 && !(commands[0].flags & ORR_COMMAND_GRAPH_NODE))
+        orr__cuda_graph_interrupt(backend);
     enum orr_status status = check_group(backend, streams, commands, count, error);
     if (status == ORR_OK)
         status = orr__cuda_check_waits(backend, waits, wait_count, error);
@@ -446,14 +508,20 @@ enum orr_status orr__cuda_submit_group(struct orr_backend *base, const uint32_t 
         return orr_error_set(error, ORR_NO_MEMORY, "no memory for a group of %u", count);
     }
     group_fill(backend, group, streams, commands, begin_ns);
-    status = group_bypasses(group) ? ORR_OK : group_enqueue(backend, group, &cause);
+    bool bypassed = group_bypasses(group);
+    if (orr__cuda_graph_is_whole(backend))
+        group_submit_nodes(backend, group);
+    else if (!bypassed)
+        status = group_enqueue(backend, group, &cause);
     if (status == ORR_NO_MEMORY) {
         group_refuse(group);
         return orr_error_set(error, status, "%s", cause.text);
     }
     if (status != ORR_OK)
         group_abandon(group, &cause);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         slot_commit(member_slot(group, i), &out_points[i]);
+        orr__cuda_graph_submitted(member_slot(group, i), false);
+    }
     return ORR_OK;
 }

@@ -136,6 +136,13 @@ void orr__cuda_times_end(struct orr__cuda_times *times, struct orr__cuda_stamp *
         orr__cuda_cupti_end(times->cupti, stamp->ticket);
 }
 
+void orr__cuda_times_replayed(struct orr__cuda_times *times, struct orr__cuda_stamp *stamp,
+                              uint32_t gpu) {
+    *stamp = (struct orr__cuda_stamp){.gpu = gpu + 1};
+    if (times->source != ORR_TS_HOST)
+        stamp->origin = orr__cuda_clock_origin(times, gpu);
+}
+
 void orr__cuda_times_begin_group(struct orr__cuda_times *times,
                                  struct orr__cuda_stamp *const *stamps, const uint32_t *gpus,
                                  uint32_t count) {

@@ -110,6 +110,11 @@ void orr__cuda_times_begin(struct orr__cuda_times *times, struct orr__cuda_stamp
                            uint32_t gpu, cudaStream_t stream, bool busy);
 void orr__cuda_times_end(struct orr__cuda_times *times, struct orr__cuda_stamp *stamp);
 
+/* Instead of both, for a node of a CUDA graph: its time is that of an event which the graph records
+ * behind it, given to resolve as `done`. CUPTI's records of graphs are not asked for. */
+void orr__cuda_times_replayed(struct orr__cuda_times *times, struct orr__cuda_stamp *stamp,
+                              uint32_t gpu);
+
 /* The same around the kernels of a collective, for all its members. They start when they have
  * arrived, and finish together: with the last of its kernels (CUPTI), or each by its own event. */
 void orr__cuda_times_begin_group(struct orr__cuda_times *times,

@@ -21,8 +21,9 @@ static void rest(struct cuda_backend *backend, int64_t deadline_ns) {
 static struct cuda_slot *obstacle(struct cuda_stream *stream) {
     for (;;) {
         struct cuda_slot *slot = orr__cuda_slot(stream, stream->retired + 1);
-        if (slot->own && slot->command.record.seq > stream->done)
-            return slot;
+        uint64_t seq = slot->covered ? slot->covered : slot->command.record.seq;
+        if ((slot->own || slot->covered) && seq > stream->done)
+            return orr__cuda_slot(stream, seq);
         const struct cuda_wait *open = NULL;
         for (uint32_t i = 0; i < slot->wait_count && !open; i++)
             if (slot->waits[i].stream->retired < slot->waits[i].seq)
