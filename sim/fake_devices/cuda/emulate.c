@@ -192,7 +192,7 @@ static bool take_memory(struct orr__emulated_launch *launch, uint32_t block) {
     if (launch->emulation->mode == ORR_EMULATED_COLLAPSED)
         return launch->shared;
     launch->threads = orr_memory_alloc(memory, block * sizeof launch->threads[0]);
-    launch->stacks = orr_memory_alloc(memory, (size_t)block * STACK_BYTES);
+    launch->stacks = orr_memory_resize(memory, NULL, (size_t)block * STACK_BYTES); /* not zeroed */
 #if defined(__SANITIZE_THREAD__)
     launch->scheduler.sanitizer = __tsan_get_current_fiber();
     for (uint32_t i = 0; launch->threads && i < block; i++)
