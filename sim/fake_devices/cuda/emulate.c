@@ -73,6 +73,7 @@ struct orr__emulated_launch {
     unsigned char *shared;
     uint64_t slots[ORR_EMULATED_BLOCK_MAX];
     struct fiber scheduler;
+    ucontext_t fresh;       /* what a thread's context is made from */
     struct thread *threads; /* none if collapsed */
     unsigned char *stacks;
 };
@@ -133,7 +134,7 @@ static void start_thread(struct orr__emulated_launch *launch, struct lane lane) 
 #if defined(__SANITIZE_ADDRESS__)
     thread->fiber.sanitizer = NULL;
 #endif
-    getcontext(&thread->fiber.context);
+    thread->fiber.context = launch->fresh; /* a context costs a system call */
     thread->fiber.context.uc_stack.ss_sp = launch->stacks + (size_t)lane.thread * STACK_BYTES;
     thread->fiber.context.uc_stack.ss_size = STACK_BYTES;
     makecontext(&thread->fiber.context, (void (*)(void))thread_main, 2,
@@ -251,6 +252,7 @@ enum orr_status orr_emulate(const struct orr_emulation *emulation,
     if (!take_memory(&launch, block))
         status = orr_error_set(error, ORR_NO_MEMORY, "kernel %s: no memory for the threads' stacks",
                                kernel->name);
+    getcontext(&launch.fresh);
     struct lane lane = {
         .launch = &launch,
         .threads = collapsed ? 1 : (int)block,
