@@ -453,11 +453,14 @@ static enum orr_status add_collective_rows(struct builder *b, const uint32_t *si
         const struct orr_timeline_collective *c = &t->collectives[i];
         uint32_t group = communicator_find(t, c->communicator);
         bool known = group != ORR_EVENTS_NONE;
-        struct orr_events_collective item = {.kind = c->kind,
-                                             .group = known ? t->communicators[group].name : "",
-                                             .seq = c->seq,
-                                             .bytes = c->bytes,
-                                             .size = known ? sizes[group] : 0};
+        struct orr_events_collective item = {
+            .kind = c->kind,
+            .group = known ? t->communicators[group].name : "",
+            .seq = c->seq,
+            .bytes = c->bytes,
+            .modelled_ns = c->modelled_ns == ORR_TIME_NONE ? 0 : c->modelled_ns,
+            .emulated = c->emulated,
+            .size = known ? sizes[group] : 0};
         enum orr_status status = orr_events_add_collective(b->events, &item, NULL);
         if (status != ORR_OK) {
             return status;

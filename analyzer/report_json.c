@@ -338,6 +338,10 @@ static void put_collectives(struct json *j, const struct orr_analysis *a) {
         } else {
             put_null(j, "bus_bytes_per_s");
         }
+        if (row->emulated > 0 || row->modelled_ns > 0) {
+            put_count(j, "emulated", row->emulated);
+            put_int(j, "modelled_ns", row->modelled_ns);
+        }
         put_close(j, "}");
     }
     put_close(j, "]");

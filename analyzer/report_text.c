@@ -570,31 +570,70 @@ static void add_phases(struct report *r) {
     more_rows(r, a->phases.count, shown);
 }
 
+static void add_collective_row(struct orr_table *table, const struct orr_collective_row *row,
+                               bool modelled) {
+    char kind[ORR_TABLE_CELL_MAX + 1], group[ORR_TABLE_CELL_MAX + 1];
+    char bytes[ORR_NUMBER_TEXT_MAX], time[ORR_NUMBER_TEXT_MAX], rate[ORR_NUMBER_TEXT_MAX];
+    char wait[ORR_NUMBER_TEXT_MAX], links[ORR_NUMBER_TEXT_MAX];
+    orr__table_row(table, "%s|%s|%u|%s|%llu|%s|%s|%s%s%s", orr__table_clean(row->kind, kind),
+                   orr__table_clean(row->group, group), row->size,
+                   orr__amount_text(row->bytes, "B", bytes), (unsigned long long)row->count,
+                   orr__time_text(row->transfer_ns, time),
+                   row->bus_bandwidth > 0 ? orr__amount_text(row->bus_bandwidth, "B/s", rate) : "-",
+                   orr__time_text(row->arrival_ns, wait), modelled ? "|" : "",
+                   !modelled              ? ""
+                   : row->modelled_ns > 0 ? orr__time_text(row->modelled_ns, links)
+                                          : "-");
+}
+
+/* What transfer times are of, where they are not of links. */
+static void add_emulated_note(struct report *r) {
+    const struct orr_roofline *roofline = &r->a->roofline;
+    uint64_t emulated = 0, count = 0;
+    int64_t modelled_ns = 0;
+    char time[ORR_NUMBER_TEXT_MAX];
+    for (size_t i = 0; i < roofline->collective_count; i++) {
+        emulated += roofline->collectives[i].emulated;
+        count += roofline->collectives[i].count;
+        modelled_ns = orr__add_ns(modelled_ns, roofline->collectives[i].modelled_ns);
+    }
+    if (emulated == 0) {
+        return;
+    }
+    orr__text_add(
+        &r->text,
+        "  %llu of %llu emulated by kernels and copies: their times are those of memory, not "
+        "of links",
+        (unsigned long long)emulated, (unsigned long long)count);
+    if (modelled_ns > 0) {
+        orr__text_add(&r->text, "; on the links of the device spec all would take %s",
+                      orr__time_text(modelled_ns, time));
+    }
+    orr__text_append(&r->text, "\n", 1);
+}
+
 static void add_collectives(struct report *r) {
     const struct orr_analysis *a = r->a;
     if (a->roofline.collective_count == 0) {
         return;
     }
     heading(r, "collectives (transfer: last start to first end; bus bandwidth as in nccl-tests)");
+    bool modelled = false;
+    for (size_t i = 0; i < a->roofline.collective_count; i++) {
+        modelled = modelled || a->roofline.collectives[i].modelled_ns > 0;
+    }
     struct orr_table table;
     orr__table_begin(&table, a->memory,
-                     "kind|group|>ranks|>bytes|>count|>transfer|>bus bandwidth|>waited for the "
-                     "last rank");
+                     modelled ? "kind|group|>ranks|>bytes|>count|>transfer|>bus bandwidth|>waited "
+                                "for the last rank|>modelled on links"
+                              : "kind|group|>ranks|>bytes|>count|>transfer|>bus bandwidth|>waited "
+                                "for the last rank");
     for (size_t i = 0; i < a->roofline.collective_count && i < ROWS; i++) {
-        const struct orr_collective_row *row = &a->roofline.collectives[i];
-        char kind[ORR_TABLE_CELL_MAX + 1], group[ORR_TABLE_CELL_MAX + 1];
-        char bytes[ORR_NUMBER_TEXT_MAX], time[ORR_NUMBER_TEXT_MAX], rate[ORR_NUMBER_TEXT_MAX];
-        char wait[ORR_NUMBER_TEXT_MAX];
-        orr__table_row(&table, "%s|%s|%u|%s|%llu|%s|%s|%s", orr__table_clean(row->kind, kind),
-                       orr__table_clean(row->group, group), row->size,
-                       orr__amount_text(row->bytes, "B", bytes), (unsigned long long)row->count,
-                       orr__time_text(row->transfer_ns, time),
-                       row->bus_bandwidth > 0 ? orr__amount_text(row->bus_bandwidth, "B/s", rate)
-                                              : "-",
-                       orr__time_text(row->arrival_ns, wait));
+        add_collective_row(&table, &a->roofline.collectives[i], modelled);
     }
     orr__table_end(&table, &r->text);
     more_rows(r, a->roofline.collective_count, ROWS);
+    add_emulated_note(r);
 }
 
 static void add_path(struct report *r) {

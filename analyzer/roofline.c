@@ -540,6 +540,8 @@ static size_t merge_collectives(const struct orr_events *events, const struct me
             count++;
         }
         row->count++;
+        row->emulated += c->emulated;
+        row->modelled_ns = orr__add_ns(row->modelled_ns, c->modelled_ns);
         row->arrival_ns = orr__add_ns(row->arrival_ns, meetings[index].wait_ns);
         int64_t transfer = meetings[index].first_end_ns - meetings[index].last_start_ns;
         if (transfer < 0) {

@@ -95,6 +95,8 @@ struct orr_collective_row {
     int64_t transfer_ns; /* sum over collectives of smallest end - largest start */
     int64_t arrival_ns;  /* sum over members of largest start - own start */
     uint64_t bus_bandwidth; /* byte/s, 0 unknown */
+    uint64_t emulated;      /* those by a kernel on one GPU: transfer is time of its memory */
+    int64_t modelled_ns;    /* sum of what the device spec's links would take; 0: not known */
 };
 
 struct orr_roofline {

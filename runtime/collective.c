@@ -685,3 +685,15 @@ struct orr_traffic orr_collective_traffic(const struct orr_collective *c) {
                                                       : elements(c) * size;
     return (struct orr_traffic){hops, bytes > INT64_MAX ? INT64_MAX : (uint64_t)bytes};
 }
+
+int64_t orr_collective_link_ns(const struct orr_collective *c, const struct orr_device_spec *spec,
+                               bool span_nodes) {
+    struct orr_traffic traffic = orr_collective_traffic(c);
+    uint64_t link = span_nodes ? spec->network_bandwidth : spec->peer_bandwidth;
+    int64_t hop_ns = span_nodes ? spec->network_latency_ns : spec->peer_latency_ns;
+    if (link == 0)
+        return ORR_TIME_NONE;
+    wide ns = ((wide)traffic.bytes * 1000000000 + link - 1) / link;
+    ns += (wide)(uint64_t)hop_ns * traffic.hops + (wide)(uint64_t)spec->kernel_fixed_ns;
+    return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
+}

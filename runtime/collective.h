@@ -98,6 +98,13 @@ struct orr_traffic {
  * the rank sends one way and all that it gets the other way. Costs nothing for n = 1. */
 struct orr_traffic orr_collective_traffic(const struct orr_collective *collective);
 
+/* What the traffic takes on a machine's links, without a wait for anybody: as the simulator has it
+ * for a collective that shares nothing, hops x latency + bytes / link's bandwidth + the fixed time
+ * of a kernel, rounded up. The links are the network's if the members `span_nodes`, else those
+ * between devices. ORR_TIME_NONE if the spec has no such link. */
+int64_t orr_collective_link_ns(const struct orr_collective *collective,
+                               const struct orr_device_spec *spec, bool span_nodes);
+
 /* "ring" kinds become "direct" where a backend says so; these are direct on every backend. */
 bool orr_collective_is_direct(enum orr_collective_kind kind);
 

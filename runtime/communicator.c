@@ -603,6 +603,21 @@ static uint32_t member_count(const struct orr_collective *collective) {
     return count;
 }
 
+/* What links would take, on a machine whose durations are no model's: those of memory if collectives
+ * are emulated, else what to compare with. The spec is that of the first member's device. */
+static int64_t modelled_ns(const struct orr_communicator *communicator,
+                           const struct orr_collective *collective) {
+    const struct orr_runtime *runtime = communicator->runtime;
+    uint32_t first = communicator->devices[0];
+    const struct orr_device_spec *spec = &runtime->devices[first].spec;
+    uint32_t per_node = spec->devices_per_node;
+    bool span_nodes = false;
+    for (uint32_t i = 1; per_node > 0 && i < communicator->count; i++)
+        span_nodes = span_nodes || communicator->devices[i] / per_node != first / per_node;
+    return runtime->verbs->separate_memory ? orr_collective_link_ns(collective, spec, span_nodes)
+                                           : ORR_TIME_NONE;
+}
+
 /* bytes: of the whole message, as NCCL's tests count it: the largest of all ranks' sides. */
 void orr__collective_record(struct orr_communicator *communicator,
                             const struct orr_command *members) {
@@ -617,7 +632,7 @@ void orr__collective_record(struct orr_communicator *communicator,
         bytes = member->bytes_read > bytes ? member->bytes_read : bytes;
         bytes = member->bytes_written > bytes ? member->bytes_written : bytes;
     }
-    if (orr_collective_is_direct(collective->kind))
+    if (orr_collective_is_direct(collective->kind) && !runtime->verbs->separate_memory)
         (void)!orr__runtime_name(runtime, "direct", &algorithm);
     bool pair = collective->kind == ORR_COLLECTIVE_SEND_RECEIVE && collective->transfer_count == 1;
     struct orr_record_collective record = {
@@ -625,6 +640,7 @@ void orr__collective_record(struct orr_communicator *communicator,
         .id = id,
         .seq = seq,
         .bytes = bytes,
+        .modelled_ns = modelled_ns(communicator, collective),
         .communicator = communicator->id,
         .kind = runtime->id_collectives[collective->kind],
         .algorithm = algorithm,
@@ -633,6 +649,7 @@ void orr__collective_record(struct orr_communicator *communicator,
                                                           : ORR_ID_NONE,
         .peer = pair ? collective->transfers[0].target : ORR_ID_NONE};
     record.header.a = (uint8_t)collective->dtype;
+    record.header.b = strcmp(runtime->verbs->collective, "emulated") == 0;
     orr_record_push(runtime->writer, &record);
     for (uint32_t i = 0; i < count; i++) {
         struct orr_record_collective_member member = {

@@ -301,9 +301,10 @@ struct orr_record_member { /* rank `rank` of a communicator is a device */
     uint32_t communicator, rank, device, pad;
 };
 
-struct orr_record_collective { /* header.a: enum orr_dtype */
+struct orr_record_collective { /* header.a: enum orr_dtype; header.b: 1 if it is emulated */
     struct orr_record header;
-    uint64_t id, seq, bytes;                          /* seq: per communicator, from 0 */
+    uint64_t id, seq, bytes; /* seq: per communicator, from 0 */
+    int64_t modelled_ns;     /* orr_collective_link_ns, where durations are none of links */
     uint32_t communicator, kind, algorithm, protocol; /* last three: names */
     uint32_t root, peer;                              /* ORR_ID_NONE if it has none */
 };

@@ -109,6 +109,8 @@ void perfetto_case_rich(struct perfetto_case *c) {
     struct orr_timeline_collective *collective = fixture_collective(f, 0, "all_reduce", 4096);
     collective->algorithm = "ring";
     collective->protocol = "simple";
+    collective->emulated = true;
+    collective->modelled_ns = 1234;
     fixture_collective_member(f, collective->id, 0, 6);
     fixture_sync(f, host, ORR_SYNC_STREAM, 1500, 10000, 6);
     fixture_sync(f, host, ORR_SYNC_DEVICE, 10000, 10000, 0);

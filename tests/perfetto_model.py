@@ -91,7 +91,7 @@ class Model:
         self.communicators = dict(database.execute("SELECT id, name FROM communicator"))
         self.collectives = {}
         for row in rows(database, "SELECT m.cmd, c.id, c.communicator, c.seq, c.algorithm, "
-                        "c.protocol FROM collective_member AS m JOIN collective AS c "
+                        "c.protocol, c.emulated, c.modelled_ns FROM collective_member AS m JOIN collective AS c "
                         "ON c.id = m.collective ORDER BY m.collective"):
             self.collectives.setdefault(row["cmd"], row)
         database.close()
@@ -225,6 +225,10 @@ class Model:
             for key in ("algorithm", "protocol"):
                 if collective[key]:
                     args[key] = collective[key]
+            if collective["emulated"]:
+                args["emulated"] = 1
+            if collective["modelled_ns"] is not None:
+                args["modelled_ns"] = collective["modelled_ns"]
         if row["finish_ns"] is None:
             args["unfinished"] = 1
         return args

@@ -180,6 +180,8 @@ static void same_collective(struct expected *e, const struct orr_record_collecti
     assert_int_equal(c->peer, r->peer);
     assert_int_equal(c->dtype, r->header.a);
     same_text(e, c->kind, r->kind);
+    assert_int_equal(c->emulated, r->header.b);
+    assert_true(c->modelled_ns == r->modelled_ns);
     same_text(e, c->algorithm, r->algorithm);
     same_text(e, c->protocol, r->protocol);
 }
@@ -400,12 +402,40 @@ static void every_kind_of_record_comes_back_from_the_database(void **state) {
         compare_store(store, f->names, timeline);
         assert_string_equal(orr_timeline_meta(timeline, "status"), "ok");
         assert_string_equal(orr_timeline_meta(timeline, "dropped"), "0");
-        assert_string_equal(orr_timeline_meta(timeline, "schema_version"), "2");
+        assert_string_equal(orr_timeline_meta(timeline, "schema_version"), "3");
         assert_null(orr_timeline_meta(timeline, "nothing"));
         orr_timeline_destroy(&timeline);
         orr_record_memory_destroy(&store);
     }
     assert_false(trace_exists(f->path, "-journal"));
+}
+
+/* Schema version 2 had no emulated and no modelled_ns. */
+static void a_file_of_the_version_before_is_read(void **state) {
+    struct trace_fixture *f = *state;
+    struct orr_record_memory *store;
+    assert_int_equal(orr_record_memory_create(&f->memory.table, &store), ORR_OK);
+    trace_write_random(orr_record_memory_sink(store), f->names, trace_seed(), 97);
+    struct orr_sink *sink = trace_open_sink(f, f->path, ORR_SQLITE_INLINE);
+    trace_copy(store, sink);
+    trace_close_sink(f, sink);
+    struct orr_timeline *now = trace_read(f, f->path);
+    trace_execute(f->path, "DROP VIEW collective;"
+                           "ALTER TABLE collective_row DROP COLUMN emulated;"
+                           "ALTER TABLE collective_row DROP COLUMN modelled_ns;"
+                           "PRAGMA user_version = 2");
+    struct orr_timeline *before = trace_read(f, f->path);
+    assert_true(now->collective_count > 0);
+    assert_int_equal(before->collective_count, now->collective_count);
+    for (size_t i = 0; i < now->collective_count; i++) {
+        assert_int_equal(before->collectives[i].bytes, now->collectives[i].bytes);
+        assert_string_equal(before->collectives[i].protocol, now->collectives[i].protocol);
+        assert_false(before->collectives[i].emulated);
+        assert_true(before->collectives[i].modelled_ns == ORR_TIME_NONE);
+    }
+    orr_timeline_destroy(&now);
+    orr_timeline_destroy(&before);
+    orr_record_memory_destroy(&store);
 }
 
 static void counts_beyond_int64_are_stored_as_its_maximum(void **state) {
@@ -527,8 +557,8 @@ static void database_has_the_promised_columns(void **state) {
         "cmd, buffer, offset, bytes, mode FROM access",
         "id, name FROM communicator",
         "communicator, rank, device FROM communicator_member",
-        "id, communicator, seq, kind, bytes, dtype, root, peer, algorithm, protocol "
-        "FROM collective",
+        "id, communicator, seq, kind, bytes, dtype, root, peer, algorithm, protocol, emulated, "
+        "modelled_ns FROM collective",
         "collective, rank, cmd FROM collective_member",
         "device, name, ts_ns, value FROM counter",
         "id, kind, severity, cmd_a, cmd_b, buffer, message, fix FROM finding",
@@ -833,6 +863,7 @@ int main(void) {
         CASE(null_sink_takes_any_number_of_records),
         CASE(texts_of_kinds_are_those_of_the_lists),
         CASE(every_kind_of_record_comes_back_from_the_database),
+        CASE(a_file_of_the_version_before_is_read),
         CASE(counts_beyond_int64_are_stored_as_its_maximum),
         CASE(counters_may_be_no_number_or_infinite),
         CASE(an_id_that_is_used_twice_is_named),

@@ -257,10 +257,10 @@ static void bad_input_is_named_in_one_line(void **state) {
     trace_execute(f->path, "CREATE TABLE accounts(name)");
     expect_unreadable(f, f->path, ORR_INVALID, "not a trace of Orrery");
     trace_execute(f->path, "PRAGMA application_id = 1332900473");
-    expect_unreadable(f, f->path, ORR_INVALID, "schema version 0, this program reads 2");
+    expect_unreadable(f, f->path, ORR_INVALID, "schema version 0, this program reads 2 to 3");
     trace_execute(f->path, "PRAGMA user_version = 99");
     expect_unreadable(f, f->path, ORR_INVALID, "a newer Orrery wrote it");
-    trace_execute(f->path, "PRAGMA user_version = 2");
+    trace_execute(f->path, "PRAGMA user_version = 3");
     expect_unreadable(f, f->path, ORR_INVALID, "no such table: text");
 }
 

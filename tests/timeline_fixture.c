@@ -280,6 +280,7 @@ struct orr_timeline_collective *fixture_collective(struct fixture *fixture, uint
         .kind = kind,
         .algorithm = "",
         .protocol = "",
+        .modelled_ns = ORR_TIME_NONE,
         .dtype = ORR_DTYPE_NONE,
     };
     return collective;

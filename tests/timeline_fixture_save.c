@@ -19,7 +19,7 @@ static const char schema[] =
     "CREATE TABLE sync(id INTEGER PRIMARY KEY, host, kind, target, begin_ns, end_ns, cmd);"
     "CREATE TABLE communicator(id INTEGER PRIMARY KEY, name);"
     "CREATE TABLE collective(id INTEGER PRIMARY KEY, communicator, seq, kind, bytes, dtype, root,"
-    " peer, algorithm, protocol);"
+    " peer, algorithm, protocol, emulated, modelled_ns);"
     "CREATE TABLE collective_member(collective, rank, cmd);"
     "CREATE TABLE counter(device, name, ts_ns, value);"
     "CREATE TABLE finding(id INTEGER PRIMARY KEY, kind, severity, cmd_a, cmd_b, buffer, message,"
@@ -224,7 +224,7 @@ static void save_collectives(struct save *save, const struct orr_timeline *t) {
         row(save);
     }
     end(save);
-    begin(save, "INSERT INTO collective VALUES(?,?,?,?,?,?,?,?,?,?)");
+    begin(save, "INSERT INTO collective VALUES(?,?,?,?,?,?,?,?,?,?,?,?)");
     for (size_t i = 0; i < t->collective_count; i++) {
         const struct orr_timeline_collective *collective = &t->collectives[i];
         count(save, collective->id);
@@ -237,6 +237,8 @@ static void save_collectives(struct save *save, const struct orr_timeline *t) {
         small_id(save, collective->peer);
         text(save, collective->algorithm);
         text(save, collective->protocol);
+        integer(save, collective->emulated);
+        time_ns(save, collective->modelled_ns);
         row(save);
     }
     end(save);

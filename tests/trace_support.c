@@ -226,9 +226,11 @@ static void write_others(struct generator *g, uint64_t id) {
              .after_cmd = below(g, 9), .ts_ns = (int64_t)below(g, 1000));
     if (id > 3 && id % 2 == 0)
         PUSH(buffer_free, BUFFER_FREE, .id = id - 3, .free_cmd = id);
-    PUSH(collective, COLLECTIVE, .header.a = dtype(g), .id = id, .seq = id, .bytes = count(g),
-         .communicator = maybe(g, COMMUNICATORS), .kind = name(g), .algorithm = name(g),
-         .protocol = name(g), .root = maybe(g, DEVICES), .peer = maybe(g, DEVICES));
+    PUSH(collective, COLLECTIVE, .header.a = dtype(g), .header.b = below(g, 2) == 1, .id = id,
+         .modelled_ns = below(g, 2) ? (int64_t)below(g, 1000) : ORR_TIME_NONE, .seq = id,
+         .bytes = count(g), .communicator = maybe(g, COMMUNICATORS), .kind = name(g),
+         .algorithm = name(g), .protocol = name(g), .root = maybe(g, DEVICES),
+         .peer = maybe(g, DEVICES));
     PUSH(collective_member, COLLECTIVE_MEMBER, .collective = id, .cmd = id, .rank = 1);
     PUSH(collective_member, COLLECTIVE_MEMBER, .collective = id, .cmd = id, .rank = 0);
     PUSH(counter, COUNTER, .ts_ns = (int64_t)below(g, 1000), .value = (double)below(g, 99) / 8,

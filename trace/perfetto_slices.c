@@ -162,6 +162,11 @@ static void collective_args(const struct orr__export *export, struct line *line,
     put_integer(line, collective->seq);
     TEXT_ARG(line, "algorithm", collective->algorithm);
     TEXT_ARG(line, "protocol", collective->protocol);
+    COUNT_ARG(line, "emulated", collective->emulated);
+    if (collective->modelled_ns != ORR_TIME_NONE) {
+        KEY(line, "modelled_ns");
+        put_integer(line, (uint64_t)collective->modelled_ns);
+    }
 }
 
 /* May lie before time zero, which is the least time that is drawn. */

@@ -23,7 +23,7 @@
 --     WHERE c.kind = 'kernel' ORDER BY t.device_ns DESC LIMIT 10;
 
 PRAGMA application_id = 1332900473; -- 'Orry'
-PRAGMA user_version = 2;            -- schema version
+PRAGMA user_version = 3;            -- schema version
 
 ---------------------------------------------------------------------------------------------------
 -- Part 1a. Small tables, stored as they are read
@@ -219,7 +219,9 @@ CREATE TABLE collective_row (
     root,
     peer,
     algorithm,       -- text.id
-    protocol         -- text.id
+    protocol,        -- text.id
+    emulated,
+    modelled_ns
 );
 
 CREATE TABLE counter_row (
@@ -379,8 +381,12 @@ CREATE VIEW collective AS SELECT
         WHEN 8 THEN 'f8e4m3' WHEN 9 THEN 'f8e5m2' END AS dtype,
     root,         -- rank, of rooted kinds
     peer,         -- rank, of send and receive
-    (SELECT text FROM text WHERE id = r.algorithm) AS algorithm, -- ring, tree, ...
-    (SELECT text FROM text WHERE id = r.protocol) AS protocol    -- ll, ll128, simple
+    (SELECT text FROM text WHERE id = r.algorithm) AS algorithm, -- ring, direct; emulated, nccl
+    (SELECT text FROM text WHERE id = r.protocol) AS protocol,   -- ll, ll128, simple
+    emulated,     -- 1: by a kernel of one GPU that hosts all members: durations are those of its
+                  -- memory, not of links
+    modelled_ns   -- what the device spec's links would take, without waits; NULL: simulated, where
+                  -- durations are a model's anyway, or there is no such link in the spec
 FROM collective_row AS r;
 
 -- Values over time: `value` holds from ts_ns until the next row of the same device and name.

@@ -143,7 +143,8 @@ static const struct table tables[ORR_RECORD_KIND_COUNT] = {
         TABLE("collective", "INSERT INTO collective_row", true, COLLECTIVE(COUNT, id),
               COLLECTIVE(INDEX, communicator), COLLECTIVE(COUNT, seq), COLLECTIVE(NAME, kind),
               COLLECTIVE(COUNT, bytes), HEADER(DTYPE, a), COLLECTIVE(INDEX, root),
-              COLLECTIVE(INDEX, peer), COLLECTIVE(NAME, algorithm), COLLECTIVE(NAME, protocol)),
+              COLLECTIVE(INDEX, peer), COLLECTIVE(NAME, algorithm), COLLECTIVE(NAME, protocol),
+              HEADER(BYTE, b), COLLECTIVE(TIME, modelled_ns)),
     [ORR_RECORD_COLLECTIVE_MEMBER] =
         TABLE("collective_member", "INSERT INTO collective_member", false,
               COLLECTIVE_MEMBER(COUNT, collective), COLLECTIVE_MEMBER(INDEX, rank),

@@ -33,7 +33,8 @@
 
 enum {
     ORR_TRACE_APPLICATION_ID = 0x4f727279, /* "Orry": PRAGMA application_id */
-    ORR_TRACE_SCHEMA_VERSION = 2           /* PRAGMA user_version */
+    ORR_TRACE_SCHEMA_VERSION = 3,          /* PRAGMA user_version */
+    ORR_TRACE_SCHEMA_OLDEST = 2            /* that is still read: without emulated, modelled_ns */
 };
 
 enum orr_sqlite_mode {

@@ -18,6 +18,7 @@
 #ifndef ORR_TRACE_TIMELINE_H
 #define ORR_TRACE_TIMELINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/dtype.h"
@@ -115,7 +116,9 @@ struct orr_timeline_collective {
     uint64_t id, seq, bytes;
     uint32_t communicator, root, peer;
     const char *kind, *algorithm, *protocol;
+    int64_t modelled_ns; /* what links would take; ORR_TIME_NONE: not known */
     enum orr_dtype dtype;
+    bool emulated; /* durations are those of memory */
 };
 
 struct orr_timeline_collective_member {

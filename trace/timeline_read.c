@@ -132,7 +132,8 @@ static enum orr_status guess_rows(struct orr__reader *reader, const struct orr__
 
 static enum orr_status read_rows(struct orr__reader *reader, const struct orr__table *table,
                                  void **items, size_t *count, size_t *capacity) {
-    enum orr_status status = open_query(reader, table->name, table->sql);
+    enum orr_status status =
+        open_query(reader, table->name, orr__timeline_sql(table, reader->version));
     while (next_row(reader, &status)) {
         if (*count == *capacity && orr_memory_grow(reader->memory, items, capacity, *count + 1,
                                                    table->size, SIZE_MAX / 1024) != ORR_OK)
@@ -284,10 +285,12 @@ static enum orr_status check_header(struct orr__reader *reader, const unsigned c
                              "%u, expected %u)",
                              path, application, (unsigned)ORR_TRACE_APPLICATION_ID);
     uint32_t version = orr__sqlite_load(header + ORR__SQLITE_USER_VERSION_AT);
-    if (version != ORR_TRACE_SCHEMA_VERSION)
-        return orr_error_set(error, ORR_INVALID, "%s: schema version %u, this program reads %d%s",
-                             path, version, (int)ORR_TRACE_SCHEMA_VERSION,
+    if (version < ORR_TRACE_SCHEMA_OLDEST || version > ORR_TRACE_SCHEMA_VERSION)
+        return orr_error_set(error, ORR_INVALID,
+                             "%s: schema version %u, this program reads %d to %d%s", path, version,
+                             (int)ORR_TRACE_SCHEMA_OLDEST, (int)ORR_TRACE_SCHEMA_VERSION,
                              version > ORR_TRACE_SCHEMA_VERSION ? ": a newer Orrery wrote it" : "");
+    reader->version = version;
     return ORR_OK;
 }
 

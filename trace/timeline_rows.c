@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trace/sqlite_sink.h"
+
 enum { TARGET_TEXT_MAX = 512 };
 
 /* -- Values of a row --------------------------------------------------------------------------- */
@@ -319,6 +321,8 @@ static enum orr_status read_collective(struct orr__reader *reader, void *item) {
     collective->peer = read_index(reader, 7);
     collective->algorithm = read_name(reader, 8);
     collective->protocol = read_name(reader, 9);
+    collective->emulated = read_u64(reader, 10) != 0;
+    collective->modelled_ns = read_time(reader, 11);
     return read_dtype(reader, 5, &collective->dtype);
 }
 
@@ -391,8 +395,8 @@ const struct orr__table orr__timeline_tables[ORR__TIMELINE_TABLES] = {
     {"access_row", "SELECT cmd, buffer, offset, bytes, mode FROM access_row",
      ARRAY(accesses, access_count), true, read_access},
     {"collective_row",
-     "SELECT id, communicator, seq, kind, bytes, dtype, root, peer, algorithm, protocol "
-     "FROM collective_row",
+     "SELECT id, communicator, seq, kind, bytes, dtype, root, peer, algorithm, protocol, emulated, "
+     "modelled_ns FROM collective_row",
      ARRAY(collectives, collective_count), true, read_collective},
     {"collective_member", "SELECT collective, rank, cmd FROM collective_member",
      ARRAY(collective_members, collective_member_count), true, read_collective_member},
@@ -402,3 +406,10 @@ const struct orr__table orr__timeline_tables[ORR__TIMELINE_TABLES] = {
      "SELECT id, kind, severity, cmd_a, cmd_b, buffer, message, fix FROM finding ORDER BY id",
      ARRAY(findings, finding_count), true, read_finding},
 };
+
+const char *orr__timeline_sql(const struct orr__table *table, uint32_t version) {
+    if (version == ORR_TRACE_SCHEMA_OLDEST && table->read == read_collective)
+        return "SELECT id, communicator, seq, kind, bytes, dtype, root, peer, algorithm, protocol, "
+               "0, NULL FROM collective_row";
+    return table->sql;
+}

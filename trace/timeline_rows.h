@@ -32,6 +32,7 @@ struct orr__reader {
     struct orr_timeline *timeline;
     struct orr_error *error;
     sqlite3 *db;
+    uint32_t version; /* of the file's schema */
     uint64_t file_bytes;
     struct orr__texts *texts;
     const char **names; /* by id of table text; NULL: none */
@@ -53,6 +54,9 @@ struct orr__table {
 
 /* In the order to be read: meta first; sync_row needs the names of streams. */
 extern const struct orr__table orr__timeline_tables[ORR__TIMELINE_TABLES];
+
+/* A table's query for a file of this schema version. */
+const char *orr__timeline_sql(const struct orr__table *table, uint32_t version);
 
 /* Reads a row of device_peak (device, unit, dtype, flops_per_s) into its device, which is there. */
 enum orr_status orr__read_peak(struct orr__reader *reader) ORR_MUST_CHECK;
