@@ -351,6 +351,14 @@ static void run_patterns(struct fake *f) {
     assert_int_equal(fresh & 0x7c00, 0x7c00); /* NaN as f16 too */
     assert_int_equal(freed & 0x7c00, 0x7c00);
     assert_int_not_equal(fresh, freed);
+    /* Of a large block the ends, an odd number of bytes too. */
+    const size_t large = (3 << 20) + 1;
+    unsigned char *bytes;
+    CALL(cudaMalloc((void **)&bytes, large));
+    assert_int_equal(bytes[0] & bytes[1000000] & bytes[large - 2] & bytes[large - 1], 0xff);
+    CALL(cudaFree(bytes));
+    assert_int_equal(bytes[1], 0xff);
+    assert_int_equal(bytes[large - 1], 0xde);
 }
 
 static void fresh_and_freed_memory_is_not_a_number(void **state) {

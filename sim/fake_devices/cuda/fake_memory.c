@@ -8,9 +8,11 @@
 #include "sim/fake_devices/cuda/fake_internal.h"
 
 enum {
-    ALIGNMENT = 256,         /* of every block */
-    FRESH = 0xffff,          /* 16 bits: NaN as f16, bf16, f32, f64 */
-    POISON = 0xffde,         /* another NaN of all of these */
+    ALIGNMENT = 256,        /* of every block */
+    FRESH = 0xffff,         /* 16 bits: NaN as f16, bf16, f32, f64 */
+    POISON = 0xffde,        /* another NaN of all of these */
+    FILLED_FRONT = 1 << 20, /* bytes of a large block */
+    FILLED_BACK = 1 << 16,
     RESTING_BYTES = 8 << 20, /* of freed blocks; larger ones are freed at once */
     BLOCKS_MAX = 1 << 20
 };
@@ -39,24 +41,43 @@ struct orr__fake_blocks {
     uint64_t freed, resting_bytes;
 };
 
-/* `to` is a block's address, aligned; an odd last byte gets the pattern's low one. */
-static void fill(void *to, uint64_t bytes, uint16_t pattern) {
-    uint16_t *at = to;
+static void fill_part(char *to, uint64_t bytes, uint16_t pattern) {
+    uint16_t *at = (uint16_t *)(void *)to;
     for (uint64_t i = 0; i < bytes / sizeof *at; i++) {
         at[i] = pattern;
     }
-    memcpy((char *)to + bytes - bytes % sizeof *at, &pattern, bytes % sizeof *at);
+    memcpy(to + bytes - bytes % sizeof *at, &pattern, bytes % sizeof *at);
 }
 
-static bool is_filled(const void *from, uint64_t bytes, uint16_t pattern) {
-    const uint16_t *at = from;
+static bool is_filled_part(const char *from, uint64_t bytes, uint16_t pattern) {
+    const uint16_t *at = (const uint16_t *)(const void *)from;
     for (uint64_t i = 0; i < bytes / sizeof *at; i++) {
         if (at[i] != pattern) {
             return false;
         }
     }
-    return memcmp((const char *)from + bytes - bytes % sizeof *at, &pattern, bytes % sizeof *at) ==
-           0;
+    return memcmp(from + bytes - bytes % sizeof *at, &pattern, bytes % sizeof *at) == 0;
+}
+
+/* A large block is filled at its ends only: pages that nobody touches cost nothing, and it is
+ * mostly room for many small things, which begins to be used at its front. Where the back begins,
+ * an even offset; `bytes` if all is front. */
+static uint64_t back_at(uint64_t bytes) {
+    return bytes > FILLED_FRONT + FILLED_BACK ? (bytes - FILLED_BACK) / 2 * 2 : bytes;
+}
+
+static uint64_t front(uint64_t bytes) {
+    return back_at(bytes) < bytes ? FILLED_FRONT : bytes;
+}
+
+static void fill(char *to, uint64_t bytes, uint16_t pattern) {
+    fill_part(to, front(bytes), pattern);
+    fill_part(to + back_at(bytes), bytes - back_at(bytes), pattern);
+}
+
+static bool is_filled(const char *from, uint64_t bytes, uint16_t pattern) {
+    return is_filled_part(from, front(bytes), pattern) &&
+           is_filled_part(from + back_at(bytes), bytes - back_at(bytes), pattern);
 }
 
 /* Index of the first block behind an address. */
@@ -390,7 +411,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
 }
 
 struct filling {
-    void *to;
+    char *to;
     uint64_t bytes;
     uint16_t pattern;
 };
