@@ -178,6 +178,11 @@ static enum orr_exit describe_gpus(struct orr_spec *spec, const char *text,
                                                    memory, &specs[gpu], error);
         if (status != ORR_OK)
             return orr_cli_exit(status);
+        if (specs[gpu].memory_bytes == 0)
+            return orr_cli_exit(orr_error_set(error, ORR_UNAVAILABLE,
+                                              "--devices '%s': %u devices share the memory of GPU "
+                                              "%u, which is too small for so many",
+                                              text, (unsigned)sharers, (unsigned)gpu));
     }
     for (size_t i = 0; i < spec->device_count; i++) {
         if (spec->gpus[i] >= machine->gpu_count)

@@ -193,14 +193,14 @@ static void wrong_usage_ends_with_2_and_names_the_nearest(void **state) {
     (void)state;
     shell("orrery");
     expect_message(
-        2, "expected a verb: run, analyze, export, check, explore, replay, devices or test (orrery "
-           "--help)");
+        2, "expected a verb: run, analyze, export, check, explore, replay, devices, doctor or test "
+           "(orrery --help)");
     shell("orrery analyse run.db");
     expect_message(2, "unknown verb 'analyse'; did you mean 'analyze'? (orrery --help)");
     shell("orrery replicate good.lua");
     expect_message(
         2, "unknown verb 'replicate'; this version has run, analyze, export, check, explore, "
-           "replay, devices and test (orrery --help)");
+           "replay, devices, doctor and test (orrery --help)");
     shell("orrery run");
     expect_message(2, "expected a scenario (orrery run --help)");
     shell("orrery run good.lua --device sim:h100");
@@ -336,6 +336,12 @@ static void a_target_that_is_not_here_ends_with_5(void **state) {
     assert_true(one_line(result.err));
     expect_text(result.err, "orrery: --devices 'cuda:0': ");
     assert_string_equal(result.out, "");
+    shell("orrery run good.lua --timestamps clock");
+    expect_message(2,
+                   "--timestamps 'clock': expected auto, cupti, events, both or host (orrery run "
+                   "--help)");
+    shell("orrery run good.lua --collectives mpi");
+    expect_message(2, "--collectives 'mpi': expected auto, emulated or nccl (orrery run --help)");
 }
 
 static void a_device_out_of_memory_ends_with_4_and_keeps_its_trace(void **state) {

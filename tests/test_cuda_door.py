@@ -183,6 +183,13 @@ def others(tap, place):
              "a GPU that isn't there", told(result))
 
 
+def too_many(tap, place):
+    result = place.run("run", "one.lua", "--devices", "cuda:0*100000", "--cudart", place.cudart)
+    tap.case(is_refused(result, "--devices 'cuda:0*100000': 100000 devices share the memory of GPU "
+                        "0, which is too small for so many"), "too many devices on a GPU",
+             told(result))
+
+
 def libraries(tap, place):
     def refused(path, text):
         result = place.run("run", "one.lua", "--devices", "cuda:0", "--cudart", path)
@@ -257,12 +264,12 @@ def makefile(tap):
     tap.case(result.returncode == 2 and result.stderr.count("\n") == 1 and
              "there is no toolkit" in result.stderr, "make CUDA=1 without a toolkit is an error",
              result.stderr)
-    for words in (("CUDA=0",), ("CUDA_PATH=/nowhere",)):
+    for words in (("CUDA=0",), ("CUDA=auto", "CUDA_PATH=/nowhere")):
         result = make(*words, "print-PLUGIN", "print-CUDA_SOURCES", "print-COMMAND")
         tap.case(result.stdout.split() == [os.path.relpath(ORRERY)] or
                  result.stdout.split()[-1].endswith("orrery") and len(result.stdout.split()) == 1,
                  "make %s builds the command and no plugin" % " ".join(words), result.stdout)
-    result = make("-n", "CUDA_PATH=/nowhere", "all")
+    result = make("-n", "CUDA=auto", "CUDA_PATH=/nowhere", "all")
     tap.case("no CUDA toolkit: built without GPUs (/nowhere)" in result.stdout,
              "make without a toolkit says so")
 
@@ -277,6 +284,7 @@ def main():
             place = Place(folder, [home + "/include", home + "/extras/CUPTI/include"])
             rows(tap, place)
             others(tap, place)
+            too_many(tap, place)
             libraries(tap, place)
             healthy(tap, place)
             no_plugin(tap, place)
