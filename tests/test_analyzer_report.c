@@ -78,6 +78,14 @@ static char *json_of(const struct orr_analysis *a) {
     return text;
 }
 
+static char *text_of(const struct orr_analysis *a) {
+    char *text;
+    size_t length;
+    assert_int_equal(orr_report_text(a, &text, &length), ORR_OK);
+    assert_int_equal(strlen(text), length);
+    return text;
+}
+
 /* ------------------------------------------------------------------------------------------------
  * The contract */
 
@@ -156,6 +164,40 @@ static void the_json_report_keeps_its_contract(void **state) {
         check_has(json, keys[i]);
     }
     orr_memory_free(&memory, json);
+    orr_analysis_destroy(&a);
+    fixture_free(&f);
+}
+
+/* Two devices on one GPU: what transfers took is told apart from what links would take. */
+static void emulated_collectives_are_called_so(void **state) {
+    (void)state;
+    struct orr_memory memory = orr_memory_system();
+    struct fixture f;
+    fixture_init(&f);
+    fixture_host(&f, "main");
+    fixture_communicator(&f, "dp");
+    struct orr_timeline_collective *c = fixture_collective(&f, 0, "all_reduce", 4096);
+    c->emulated = true;
+    c->modelled_ns = 7000;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t device = fixture_device(&f, "", "gpu");
+        uint32_t stream = fixture_stream(&f, device, "communicate", ORR_STREAM_COMMUNICATE);
+        fixture_member(&f, 0, i, device);
+        fixture_collective_member(
+            &f, 1, i,
+            fixture_command(&f, ORR_COMMAND_COLLECTIVE, stream, "all_reduce", 100, 1100)->id);
+    }
+    struct orr_analysis *a = analyze(&f, &memory);
+    char *json = json_of(a), *text = text_of(a);
+    check_value(json, "collectives[0].transfer_ns", "1000");
+    check_value(json, "collectives[0].emulated", "1");
+    check_value(json, "collectives[0].modelled_ns", "7000");
+    assert_non_null(strstr(text, "modelled on links"));
+    assert_non_null(strstr(text, "  1 of 1 emulated by kernels and copies: their times are those "
+                                 "of memory, not of links; on the links of the device spec all "
+                                 "would take 7.00 us\n"));
+    orr_memory_free(&memory, json);
+    orr_memory_free(&memory, text);
     orr_analysis_destroy(&a);
     fixture_free(&f);
 }
@@ -501,6 +543,7 @@ static void analyzing_a_timeline_survives_each_failed_allocation(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_json_report_keeps_its_contract),
+        cmocka_unit_test(emulated_collectives_are_called_so),
         cmocka_unit_test(the_exact_object_has_the_keys_of_other_traces),
         cmocka_unit_test(the_values_are_those_of_the_analysis),
         cmocka_unit_test(both_reports_of_one_trace_are_the_same_every_time),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "runtime/cuda/collective.h"
+#include "runtime/cuda/cuda.h"
 #include "sim/fake_devices/cuda/fake_cuda.h"
 #include "tests/cuda_collective_cases.h"
 #include "tests/support.h"
@@ -286,6 +287,60 @@ static void a_lost_peer_is_noticed_by_whoever_waits(void **state) {
     machine_close(&m);
 }
 
+static struct orr_fake_cuda *fake_of_runtime;
+
+static enum orr_status open_over_fake(const struct orr_backend_config *config,
+                                      struct orr_backend **out_backend, struct orr_error *error) {
+    static const uint32_t gpus[] = {0, 1};
+    static const struct orr_cuda_options own = {.gpus = gpus}, shared = {.gpus = NULL};
+    struct orr_backend_config with_options = *config;
+    with_options.options = config->seed == 1 ? &own : &shared;
+    return orr__cuda_open(orr_fake_cuda_api(fake_of_runtime), &with_options, out_backend, error);
+}
+
+/* By host layer and backend: what the trace says of the collective. */
+static void a_trace_says_how_and_what_links_would_take(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        struct memory_counting memory;
+        struct orr_error error = {0};
+        struct fixture f;
+        struct orr_communicator *communicator;
+        struct orr_fake_cuda_options machine = {.gpu_count = 2};
+        const uint32_t devices[] = {0, 1};
+        memory_counting_init(&memory, 0);
+        assert_int_equal(orr_fake_cuda_open(&machine, &memory.table, &fake_of_runtime, &error),
+                         ORR_OK);
+        fixture_prepare(&f, open_over_fake, 2);
+        f.config.seed = seed;
+        for (int i = 0; i < 2; i++)
+            f.specs[i].peer_bandwidth = 1000000000; /* one byte a nanosecond */
+        fixture_start(&f);
+        assert_int_equal(orr_communicator_create(f.runtime, "dp", devices, 2, &communicator),
+                         ORR_OK);
+        struct orr_stream *streams[2];
+        struct orr_piece pieces[2] = {0};
+        for (uint32_t i = 0; i < 2; i++) {
+            streams[i] = orr_device_stream(f.runtime, i, ORR_STREAM_COMMUNICATE);
+            assert_int_equal(orr_buffer_alloc(streams[i], 4000, "x", &pieces[i].buffer), ORR_OK);
+            assert_int_equal(orr_stream_fill(streams[i], pieces[i].buffer, 0, 4000, 0), ORR_OK);
+        }
+        assert_int_equal(orr_collective_enqueue(communicator, ORR_COLLECTIVE_ALL_REDUCE,
+                                                ORR_DTYPE_F32, 1000, 0, streams, pieces, pieces,
+                                                NULL, 0, NULL),
+                         ORR_OK);
+        for (uint32_t i = 0; i < 2; i++)
+            assert_int_equal(orr_stream_sync(streams[i]), ORR_OK);
+        const struct orr_record_collective *record = record_at(&f, ORR_RECORD_COLLECTIVE, 0);
+        assert_string_equal(name_text(&f, record->algorithm), seed == 1 ? "nccl" : "emulated");
+        assert_int_equal(record->header.b, seed == 2);
+        assert_int_equal(record->modelled_ns, 4000); /* 2 (n - 1) / n of the bytes */
+        fixture_close(&f);
+        orr_fake_cuda_close(&fake_of_runtime);
+        assert_int_equal(memory.live, 0);
+    }
+}
+
 /* What NCCL leaves hanging, the fake tells. */
 static void the_fake_says_which_rank_is_missing(void **state) {
     (void)state;
@@ -328,6 +383,7 @@ int main(void) {
         cmocka_unit_test(without_nccl_collectives_between_gpus_are_emulated),
         cmocka_unit_test(a_failing_call_of_nccl_is_named_and_stays),
         cmocka_unit_test(a_lost_peer_is_noticed_by_whoever_waits),
+        cmocka_unit_test(a_trace_says_how_and_what_links_would_take),
         cmocka_unit_test(the_fake_says_which_rank_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

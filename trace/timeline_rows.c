@@ -323,6 +323,8 @@ static enum orr_status read_collective(struct orr__reader *reader, void *item) {
     collective->protocol = read_name(reader, 9);
     collective->emulated = read_u64(reader, 10) != 0;
     collective->modelled_ns = read_time(reader, 11);
+    if (collective->modelled_ns < 0)
+        collective->modelled_ns = ORR_TIME_NONE;
     return read_dtype(reader, 5, &collective->dtype);
 }
 
