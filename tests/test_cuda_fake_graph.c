@@ -170,12 +170,15 @@ static void run_overlap(struct fake *f) {
     atomic_store(&guard.worst, 0);
     begin(f, a);
     CALL(cudaLaunchHostFunc(a, enter_guard, &guard));
-    assert_int_equal(fake_launch(f, ORR__K_spin, &spin, a), 0);
-    CALL(cudaLaunchHostFunc(a, leave_guard, &guard));
+    order(f, a, b); /* so that another launch's beginning has a stream of its own */
+    assert_int_equal(fake_launch(f, ORR__K_spin, &spin, b), 0);
+    CALL(cudaLaunchHostFunc(b, leave_guard, &guard));
+    order(f, b, a);
     cudaGraph_t graph = end(f, a);
     cudaGraphExec_t exec = instance(f, graph);
+    cudaStream_t c = fake_stream(f);
     for (int i = 0; i < 4; i++)
-        CALL(cudaGraphLaunch(exec, i % 2 ? a : b));
+        CALL(cudaGraphLaunch(exec, i % 2 ? a : c));
     CALL(cudaDeviceSynchronize());
     assert_int_equal(atomic_load(&guard.worst), 1);
 }
