@@ -604,8 +604,7 @@ static uint32_t member_count(const struct orr_collective *collective) {
 }
 
 /* What links would take, on a machine whose durations are no model's: those of memory if
- * collectives are emulated, else what to compare with. The spec is that of the first member's device.
- * */
+ * collectives are emulated, else what to compare with. The spec is that of rank 0's device. */
 static int64_t modelled_ns(const struct orr_communicator *communicator,
                            const struct orr_collective *collective) {
     const struct orr_runtime *runtime = communicator->runtime;

@@ -1,8 +1,8 @@
 /* The fake NCCL's groups: which calls belong together, and their work in the streams.
  *
+ *                 all meet                              all meet
  *     rank 0   ... --+-- kernel: all inputs, all outputs --+-- ...
- *     rank 1   ... --+-- kernel of the same duration ------+-- ...      streams meet before and
- * after
+ *     rank 1   ... --+-- kernel of the same duration ------+-- ...
  *
  * The arithmetic is runtime/collective.h's, in rank order; NCCL's own order is another one. */
 #include <string.h>
