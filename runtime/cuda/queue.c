@@ -1,11 +1,13 @@
 #include "runtime/cuda/queue.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 enum {
     BLOCKS_PER_SM = 8,      /* of ORR__CUDA_BLOCK threads; an SM holds 2048 (CUDA programming guide,
                                table of compute capabilities 8.0 to 10.0) */
     ROW_BLOCKS_PER_SM = 16, /* twice as many, so that rows of uneven cost spread */
+    SCRATCH_LEAST = 1 << 16,
     SHARED_USUAL = 48 << 10 /* bytes a block may use without being asked */
 };
 
@@ -100,21 +102,26 @@ static enum orr_status refuse_capture(struct orr__cuda_queue *queue, const char 
                          what, bytes);
 }
 
+/* What was too small is kept until the queue is cleared: a graph that was captured with it writes
+ * to it at every launch. As each block is larger by half than the one before, all that are kept
+ * are at most twice as large as the one in use. */
 enum orr_status orr__cuda_scratch(struct orr__cuda_queue *queue, uint64_t bytes, void **out_scratch,
                                   struct orr_error *error) {
     enum orr_status status = ORR_OK;
+    void *grown = NULL;
     if (bytes > queue->scratch_bytes) {
-        /* Half as much again, so that growing sizes don't allocate each time. */
         uint64_t asked = bytes + queue->scratch_bytes / 2;
+        asked = asked > SCRATCH_LEAST ? asked : SCRATCH_LEAST;
         status = refuse_capture(queue, "a kernel's scratch", asked, error);
+        if (status == ORR_OK)
+            status = take(queue, asked, &grown, error);
         if (status == ORR_OK) {
-            queue->scratch_bytes = 0;
-            status = give(queue, &queue->scratch, error);
-        }
-        if (status == ORR_OK)
-            status = take(queue, asked, &queue->scratch, error);
-        if (status == ORR_OK)
+            assert(queue->outgrown_count < ORR__CUDA_OUTGROWN_MAX);
+            if (queue->scratch)
+                queue->outgrown[queue->outgrown_count++] = queue->scratch;
+            queue->scratch = grown;
             queue->scratch_bytes = asked;
+        }
     }
     *out_scratch = status == ORR_OK ? queue->scratch : NULL;
     return status;
@@ -184,5 +191,8 @@ void orr__cuda_queue_clear(struct orr__cuda_queue *queue) {
         orr_error_clear(&ignored);
     if (give(queue, &queue->scratch, &ignored) != ORR_OK)
         orr_error_clear(&ignored);
+    while (queue->outgrown_count > 0)
+        if (give(queue, &queue->outgrown[--queue->outgrown_count], &ignored) != ORR_OK)
+            orr_error_clear(&ignored);
     queue->scratch_bytes = 0;
 }

@@ -21,6 +21,7 @@
 #include "runtime/task.h"
 
 enum {
+    ORR__CUDA_OUTGROWN_MAX = 64,        /* growths of a queue's scratch, each by half or more */
     ORR__CUDA_BLOCK = 256,              /* threads of a block, unless a kernel wants others */
     ORR__CUDA_SHARED_SCRATCH = 33 * 8,  /* bytes that the block reductions need */
     ORR__CUDA_BLAS_WORKSPACE = 32 << 20 /* bytes; NVIDIA's advice for Hopper (cuBLAS guide,
@@ -39,8 +40,10 @@ struct orr__cuda_queue {
     cublasLtHandle_t blaslt;
     void *workspace, *scratch;
     uint64_t scratch_bytes;
-    cudaMemPool_t
-        pool; /* where scratch comes from; NULL: cudaMalloc, and the stream is waited for */
+    /* Scratch that has been too small: graphs that were captured with it still use it. */
+    void *outgrown[ORR__CUDA_OUTGROWN_MAX];
+    uint32_t outgrown_count;
+    cudaMemPool_t pool; /* where scratch comes from; NULL: cudaMalloc */
 };
 
 /* Blocks for `count` elements of work, ORR__CUDA_BLOCK to a block: never more than fill the GPU. */
