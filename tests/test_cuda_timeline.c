@@ -131,6 +131,7 @@ static void each_source_is_named(void **state) {
             assert_string_equal(noted(&run, "timestamps"), orr_ts_source_text(cases[i].source));
             assert_null(noted(&run, "timestamps_warning"));
             assert_int_equal(run.sources[cases[i].source], 40);
+            assert_null(noted(&run, "timestamps_missing"));
             assert_int_equal(run.sources[ORR_TS_DERIVED], 4);
             run_close(&run);
         }

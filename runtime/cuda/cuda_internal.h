@@ -380,6 +380,8 @@ void orr__cuda_host_cancel(struct cuda_slot *slot);
 /* Hands back what is done. `must`: also what CUPTI has not told the times of; asks it. Returns
  * whether there was something. */
 bool orr__cuda_retire(struct cuda_backend *backend, bool must);
+/* Asks CUDA about a command that has an event of its own; one that failed is over, too. */
+bool orr__cuda_is_over(struct cuda_stream *stream, uint64_t seq);
 
 /* --- wait.c --- */
 enum orr_status orr__cuda_query(struct orr_backend *backend, uint32_t host, struct orr_point point);

@@ -14,6 +14,10 @@ static cudaError_t look_at(struct cuda_stream *stream, uint64_t seq) {
     return code;
 }
 
+bool orr__cuda_is_over(struct cuda_stream *stream, uint64_t seq) {
+    return seq <= stream->done || look_at(stream, seq) != cudaErrorNotReady;
+}
+
 /* A look that fails says that something has gone wrong in the stream, and not what. */
 static void fail_look(struct cuda_slot *slot, cudaError_t code) {
     struct cuda_stream *stream = slot->stream;

@@ -11,7 +11,8 @@ enum {
     CUPTI_TOLERANCE_NS = 10000,
     EVENT_TOLERANCE_NS = 1000,
     /* Between the end of a command's last kernel and the event behind it. */
-    CHECK_TOLERANCE_NS = 10000
+    CHECK_TOLERANCE_NS = 10000,
+    MISSING_SHARE = 10 /* more than a tenth of the commands is worth a warning */
 };
 
 /* What was measured of a command. */
@@ -318,18 +319,18 @@ static uint64_t commands_of(const struct orr__cuda_times_counts *counts) {
            counts->sources[ORR_TS_HOST];
 }
 
-/* A run that was to be measured by CUPTI and was not, at least in part. */
+/* A run that was to be measured by CUPTI and was not, in a part that matters. */
 static void warn(const struct orr__cuda_times *times, orr_backend_note note, void *context) {
     const struct orr__cuda_times_counts *counts = &times->counts;
     char text[2 * ORR_ERROR_TEXT_MAX];
     int used = 0;
-    if (counts->dropped + counts->missing + counts->late > 0)
+    if (counts->dropped > 0 || counts->missing * MISSING_SHARE > commands_of(counts))
         used = snprintf(text, sizeof text,
                         "of %" PRIu64 " commands %" PRIu64
                         " have their times from a lesser source than CUPTI (%" PRIu64
                         " records dropped, %" PRIu64 " late)",
                         commands_of(counts), counts->missing, counts->dropped, counts->late);
-    if (counts->failed > 0 && used < (int)sizeof text)
+    if (counts->failed > 0)
         used += snprintf(text + used, sizeof text - (size_t)used,
                          "%s%" PRIu64 " calls for times failed, first %s", used > 0 ? "; " : "",
                          counts->failed, times->reason);

@@ -63,30 +63,38 @@ static bool is_retired(const struct cuda_backend *backend, struct orr_point poin
     return stream_of(backend, point)->retired >= point.seq;
 }
 
-/* Whether the point, or something on the way to it, is over and has not been handed back: its times
- * are not known yet. */
+/* Whether the point is over and has not been handed back: its times, or those of something before
+ * it, are not known yet. */
 static bool is_untimed(struct cuda_backend *backend, struct orr_point point) {
-    return !is_retired(backend, point) && (backend->lost || !obstacle(stream_of(backend, point)));
+    struct cuda_stream *stream = stream_of(backend, point);
+    if (is_retired(backend, point) || backend->lost)
+        return !is_retired(backend, point);
+    bool runs = orr__cuda_event_of(stream, point.seq) &&
+                !orr__cuda_is_over(stream, orr__cuda_slot(stream, point.seq)->behind);
+    return !runs && !obstacle(stream);
 }
 
-static bool any_untimed(struct cuda_backend *backend, const struct orr_point *points,
-                        uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (is_untimed(backend, points[i]))
-            return true;
-    return false;
+/* Whether nothing but times keeps the points from being handed back. */
+static bool only_times_lack(struct cuda_backend *backend, const struct orr_point *points,
+                            uint32_t count, enum orr_wait_mode mode) {
+    uint32_t untimed = 0, open = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        open += is_retired(backend, points[i]) ? 0 : 1;
+        untimed += is_untimed(backend, points[i]) ? 1 : 0;
+    }
+    return untimed > 0 && (mode == ORR_WAIT_ANY || untimed == open);
 }
 
-/* Hands back what is over. Times that only CUPTI knows are asked for, and then given up, only where
- * the points have to wait for nothing else. */
-static void retire_for(struct cuda_backend *backend, const struct orr_point *points,
-                       uint32_t count) {
+/* Hands back what is over. Times that only CUPTI knows are asked for, and then given up, only once
+ * the host waits for nothing else: CUPTI keeps records back while others in their buffer run. */
+static void retire_for(struct cuda_backend *backend, const struct orr_point *points, uint32_t count,
+                       enum orr_wait_mode mode) {
     (void)orr__cuda_retire(backend, false);
-    if (!any_untimed(backend, points, count))
+    if (!only_times_lack(backend, points, count, mode))
         return;
     orr__cuda_times_flush(backend->times);
     (void)orr__cuda_retire(backend, false);
-    while (any_untimed(backend, points, count) && orr__cuda_retire(backend, true))
+    while (only_times_lack(backend, points, count, mode) && orr__cuda_retire(backend, true))
         ;
 }
 
@@ -109,7 +117,7 @@ enum orr_status orr__cuda_query(struct orr_backend *base, uint32_t host, struct 
     if (is_retired(backend, point))
         return ORR_OK;
     check_peers(backend);
-    retire_for(backend, &point, 1);
+    retire_for(backend, &point, 1, ORR_WAIT_ALL);
     return is_retired(backend, point) ? ORR_OK : ORR_NOT_READY;
 }
 
@@ -125,14 +133,15 @@ static enum orr_status wait_alone(struct cuda_backend *backend, const struct orr
     while (!orr__points_are_done(&backend->hosts, points, count, mode)) {
         if (orr__cuda_now(backend) >= deadline_ns)
             return ORR_NOT_READY;
-        while (blocks && is_retired(backend, points[at]))
+        while (blocks && at < count &&
+               (is_retired(backend, points[at]) || is_untimed(backend, points[at])))
             at++;
-        if (blocks)
-            sleep_for(backend, points[at]);
-        else
+        if (!blocks)
             rest(backend, deadline_ns);
+        else if (at < count)
+            sleep_for(backend, points[at]);
         check_peers(backend);
-        retire_for(backend, points, count);
+        retire_for(backend, points, count, mode);
     }
     return ORR_OK;
 }
@@ -149,7 +158,7 @@ enum orr_status orr__cuda_wait(struct orr_backend *base, uint32_t host,
     backend->hosts.hosts[host].blocked = false;
     if (orr__points_are_done(&backend->hosts, points, count, mode))
         return ORR_OK;
-    retire_for(backend, points, count);
+    retire_for(backend, points, count, mode);
     if (orr__points_are_done(&backend->hosts, points, count, mode))
         return ORR_OK;
     if (orr__cuda_now(backend) >= deadline_ns)
