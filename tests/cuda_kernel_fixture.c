@@ -1,7 +1,6 @@
 #include "tests/cuda_kernel_fixture.h"
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,10 +103,6 @@ static void fill_table(struct orr__cuda_runtime_table *rt) {
 /* ---- Opening ---- */
 
 int kernel_setup(void **state) {
-    /* Each launch takes and gives back the stacks of its threads: their pages stay, which halves
-     * the time of these tests. */
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     struct kernel_fixture *fixture = calloc(1, sizeof *fixture);
     assert_non_null(fixture);
     counting_memory_init(&fixture->device, 0);
