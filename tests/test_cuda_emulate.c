@@ -250,7 +250,8 @@ static void scratch_grows_and_is_given_back(void **state) {
     assert_int_equal(orr__cuda_scratch(&fixture->queue, 60, &second, &error), ORR_OK);
     assert_ptr_equal(first, second);
     assert_int_equal(orr__cuda_scratch(&fixture->queue, 101, &third, &error), ORR_OK);
-    assert_int_equal(fixture->device.live, 1);
+    assert_int_equal(fixture->device.live, 2);
+    memset(first, 0, 100); /* as a graph does at every launch that was captured with it */
     orr__cuda_queue_clear(&fixture->queue);
     assert_int_equal(fixture->device.live, 0);
 }

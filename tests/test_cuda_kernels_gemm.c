@@ -221,24 +221,7 @@ static void products_with_codes_are_the_cpus(void **state) {
             }
 }
 
-/* ---- Scratch, and failures ---- */
-
-static void scratch_that_a_graph_may_know_of_stays(void **state) {
-    struct kernel_fixture *fixture = *state;
-    struct orr_error error = {0};
-    void *first, *same, *last;
-    assert_int_equal(orr__cuda_scratch(&fixture->queue, 1000, &first, &error), ORR_OK);
-    assert_int_equal(orr__cuda_scratch(&fixture->queue, 2000, &same, &error), ORR_OK);
-    assert_ptr_equal(first, same);
-    for (uint64_t bytes = 1 << 18; bytes <= 1 << 22; bytes *= 4)
-        assert_int_equal(orr__cuda_scratch(&fixture->queue, bytes, &last, &error), ORR_OK);
-    assert_int_equal(fixture->device.live, 4);
-    memset(first, 0, 1000); /* as a graph does that was captured with it */
-    fixture->device.fail_at = fixture->device.requests + 1;
-    assert_int_equal(orr__cuda_scratch(&fixture->queue, 1 << 24, &last, &error), ORR_NO_MEMORY);
-    fixture->device.fail_at = 0;
-    assert_int_equal(orr__cuda_scratch(&fixture->queue, 1 << 22, &last, &error), ORR_OK);
-}
+/* ---- Failures ---- */
 
 static void no_memory_for_scratch_is_an_error(void **state) {
     struct kernel_fixture *fixture = *state;
@@ -272,8 +255,6 @@ int main(void) {
                                         kernel_teardown),
         cmocka_unit_test_setup_teardown(values_of_codes_are_the_cpus, blas_setup, kernel_teardown),
         cmocka_unit_test_setup_teardown(products_with_codes_are_the_cpus, blas_setup,
-                                        kernel_teardown),
-        cmocka_unit_test_setup_teardown(scratch_that_a_graph_may_know_of_stays, blas_setup,
                                         kernel_teardown),
         cmocka_unit_test_setup_teardown(no_memory_for_scratch_is_an_error, blas_setup,
                                         kernel_teardown),

@@ -7,7 +7,6 @@ enum {
     BLOCKS_PER_SM = 8,      /* of ORR__CUDA_BLOCK threads; an SM holds 2048 (CUDA programming guide,
                                table of compute capabilities 8.0 to 10.0) */
     ROW_BLOCKS_PER_SM = 16, /* twice as many, so that rows of uneven cost spread */
-    SCRATCH_LEAST = 1 << 16,
     SHARED_USUAL = 48 << 10 /* bytes a block may use without being asked */
 };
 
@@ -111,7 +110,6 @@ enum orr_status orr__cuda_scratch(struct orr__cuda_queue *queue, uint64_t bytes,
     void *grown = NULL;
     if (bytes > queue->scratch_bytes) {
         uint64_t asked = bytes + queue->scratch_bytes / 2;
-        asked = asked > SCRATCH_LEAST ? asked : SCRATCH_LEAST;
         status = refuse_capture(queue, "a kernel's scratch", asked, error);
         if (status == ORR_OK)
             status = take(queue, asked, &grown, error);
@@ -129,9 +127,9 @@ enum orr_status orr__cuda_scratch(struct orr__cuda_queue *queue, uint64_t bytes,
 
 /* ---- cuBLAS ---- */
 
-/* Sums of f16 and bf16 that are split over the GPU are joined in f32, too, and f32 isn't TF32 (cuBLAS
- * guide, cublasMath_t). Setting a handle's stream resets its workspace (cuBLAS guide, cublasSetStream): that comes
- * second. */
+/* Sums of f16 and bf16 that are split over the GPU are joined in f32, too, and f32 isn't TF32
+ * (cuBLAS guide, cublasMath_t). Setting a handle's stream resets its workspace (cuBLAS guide,
+ * cublasSetStream): that comes second. */
 static enum orr_status prepare_blas(struct orr__cuda_queue *queue, struct orr_error *error) {
     struct orr__cuda_api *api = queue->api;
     enum orr_status status = orr__cublas_check(

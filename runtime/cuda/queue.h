@@ -21,7 +21,7 @@
 #include "runtime/task.h"
 
 enum {
-    ORR__CUDA_OUTGROWN_MAX = 64,        /* growths of a queue's scratch, each by half or more */
+    ORR__CUDA_OUTGROWN_MAX = 96,        /* growths of a queue's scratch, each by half or more */
     ORR__CUDA_BLOCK = 256,              /* threads of a block, unless a kernel wants others */
     ORR__CUDA_SHARED_SCRATCH = 33 * 8,  /* bytes that the block reductions need */
     ORR__CUDA_BLAS_WORKSPACE = 32 << 20 /* bytes; NVIDIA's advice for Hopper (cuBLAS guide,
