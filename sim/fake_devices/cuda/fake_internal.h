@@ -69,8 +69,9 @@ enum orr__fake_function {
     return (type)fault
 
 /* The code that the call has to return, or 0. *out_fake is the open one; if there is none, or the
- * caller must not call, it is NULL and the code not 0. A function that destroys something calls this itself: it does its work, and then
- * returns the code, because an error must not keep programs from cleaning up. */
+ * caller must not call, it is NULL and the code not 0. A function that destroys something calls
+ * this itself: it does its work, and then returns the code, because an error must not keep programs
+ * from cleaning up. */
 int orr__fake_enter(enum orr__fake_function function, struct orr_fake_cuda **out_fake);
 
 /* The end of a function of the CUDA runtime: keeps the error for cudaGetLastError, tells the
