@@ -387,7 +387,8 @@ $(BUILD)/libdevice_check.a: $(filter-out %/main.o,$(DEVICE_OBJECTS))
 $(BUILD)/tests/test_cuda_device_check: $(BUILD)/libdevice_check.a
 
 # OpenBLAS is linked in where there is an archive of it.
-STATIC_BLAS := $(wildcard $(shell $(PKG_CONFIG) --variable=libdir openblas 2>/dev/null)/libopenblas.a)
+STATIC_BLAS := $(wildcard \
+	$(shell $(PKG_CONFIG) --variable=libdir openblas 2>/dev/null)/libopenblas.a)
 $(BUILD)/device-check/orrery-device-check: $(DEVICE_OBJECTS) $(CUDA_ARCHIVE) $(STATIC) \
 		$(call objects,$(wildcard tests/random_*.c))
 	@mkdir -p $(@D)

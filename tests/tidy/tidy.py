@@ -80,7 +80,7 @@ KNOWN_FILES = [
 # match.
 LOCAL = re.compile(
     r"(?<![\w.])/(?:wor[k]|far[m])/|/tmp/tea[m]\b|/roo[t]/[.]|\bsub-?agen[t]s?\b|\bhelpe[r]s?\b|"
-    r"(?:^|[\s/\"'`(])[.]librar[y]\b|"
+    r"(?:^|[\s/\"'`(])[.]librar[y]\b(?!\s*=)|"
     r"\b(?:pypi[.]or[g]|registry[.]npmj[s]|deb[.]debia[n][.]org|crates[.]i[o]|proxy[.]golan[g])\b",
     re.IGNORECASE)
 
@@ -359,7 +359,7 @@ def rule_8_dead(tree):
     listed = set()
     for name in ("LIB_SOURCES", "CLI_SOURCES", "TEST_SOURCES", "FUZZ_SOURCES",
                  "TEST_SHARED_SOURCES", "BENCH_SOURCES", "BENCH_SHARED_SOURCES", "CUDA_SOURCES",
-                 "FAKE_SOURCES", "KERNELS"):
+                 "FAKE_SOURCES", "KERNELS", "DEVICE_SOURCES"):
         listed.update(tree.variable(name))
     if not tree.has_cuda():
         tree.skips.append("no CUDA toolkit: whether its files are compiled was not checked")
@@ -378,7 +378,7 @@ def rule_8_dead(tree):
     if KERNEL_WORDS in included:
         included.update(f for f in tree.files if f.endswith("/" + KERNEL_WORDS))
     needs_cuda = re.compile(r"^runtime/cuda/|^sim/fake_devices/cuda/|^tests/(?:test_)?cuda|"
-                            r"^bench/bench_cuda")
+                            r"^tests/device/|^bench/bench_cuda")
     for path in tree.files:
         if not any(fnmatch.fnmatchcase(path, kind) for kind in KNOWN_FILES):
             yield "%s: not a kind of file that is kept here; remove it, or move it" % path

@@ -1,7 +1,7 @@
-/* images.h for a plugin that is built with `make CUDA_ROUTE=object`: should some driver not take the
- * embedded images, the kernels are in objects that nvcc made, which register their code with the
- * CUDA runtime when the plugin is loaded. Such a plugin is linked with that runtime, so the one it
- * is linked with must be the one that library.h finds. */
+/* images.h for a plugin that is built with `make CUDA_ROUTE=object`: should some driver not take
+ * the embedded images, the kernels are in objects that nvcc made, which register their code with
+ * the CUDA runtime when the plugin is loaded. Such a plugin is linked with that runtime, so the one
+ * it is linked with must be the one that library.h finds. */
 #include "runtime/cuda/images.h"
 
 /* What nvcc leaves on the host for a kernel, under the kernel's name: its address is what
