@@ -202,6 +202,10 @@ static void every_dtype_becomes_every_other(void **state) {
         if (x.dtype == ORR_DTYPE_I64)
             for (int e = 0; e < 64; e++) /* more digits than an f64 holds */
                 ((int64_t *)x.data)[EDGES + e] = (int64_t)(random_bits(&random) >> e);
+        if (x.dtype == ORR_DTYPE_I64) { /* a little more than half of bf16's last place */
+            ((int64_t *)x.data)[0] = ((int64_t)1 << 60) + ((int64_t)1 << 52) + 1;
+            ((int64_t *)x.data)[1] = -((int64_t *)x.data)[0];
+        }
         call_input(&call, x);
         call_int(&call, "dtype", all_dtypes[i % DTYPES]);
         kernel_check_within(*state, &call, 0);
