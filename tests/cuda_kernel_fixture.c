@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { GUARD = 64, GUARD_BYTE = 0x5a, POISON = 0xff, SM_COUNT = 2 };
+enum { GUARD = 64, GUARD_BYTE = 0x5a, POISON = 0xff, SM_COUNT = 2, WARPS = 64 };
 
 /* ---- The table: a stream and a pool are the fixture's address ---- */
 
@@ -19,8 +19,10 @@ static cudaError_t fake_launch(const void *function, dim3 grid, dim3 block, void
     const struct orr_emulated_kernel *kernel = function;
     fixture->launches++;
     struct orr_error error = {0};
-    if (orr_emulate(&fixture->emulation, kernel, grid.x, block.x, (uint32_t)shared_bytes,
-                    arguments[0], &error) == ORR_OK)
+    /* Any block is right (kernels.h): a few warps do, and cost less. */
+    bool fewer = fixture->emulation.mode == ORR_EMULATED_BACKWARDS && block.x > WARPS;
+    if (orr_emulate(&fixture->emulation, kernel, grid.x, fewer ? WARPS : block.x,
+                    (uint32_t)shared_bytes, arguments[0], &error) == ORR_OK)
         return cudaSuccess;
     fixture->error = error;
     return cudaErrorLaunchFailure;
@@ -250,10 +252,10 @@ static void assert_within(const char *what, const struct orr_tensor_view *got,
     for (int64_t i = 0; i < count; i++) {
         double g = tensor_at(got, i), w = tensor_at(want, i);
         assert_near(what, i, g, w, bound * most + slack, 0);
-        if (!isfinite(w) || fabs(g - w) <= slack)
+        if (!isfinite(w))
             continue;
         square += w * w;
-        difference += (g - w) * (g - w);
+        difference += fabs(g - w) <= slack ? 0 : (g - w) * (g - w);
     }
     if (difference > bound * bound * square)
         fail_msg("%s: relative difference %.3g, allowed %.3g", what, sqrt(difference / square),

@@ -53,7 +53,7 @@ KERNEL(synthetic_read, struct orr__k_synthetic_read) {
     if (block_index(lane) > 0)
         return;
     uint64_t digest = a->begins ? a->begin : *a->digest;
-    block_sync(lane); /* all have read it before the first one writes it */
+    /* Every range synchronizes, so all have read the digest before the first thread writes it. */
     for (int i = 0; i < a->count; i++)
         digest = take_range(lane, &a->ranges[i], digest);
     if (thread_index(lane) == 0)
