@@ -249,7 +249,8 @@ struct orr_record_command {
 };
 
 /* ready_ns of a command: the latest of the end of its call, the finish of the command before it and
- * the latest finish of what it waited for (each may be ORR_TIME_NONE), but never above its start. */
+ * the latest finish of what it waited for (each may be ORR_TIME_NONE), but never above its start.
+ */
 int64_t orr_record_ready_ns(int64_t enqueued_ns, int64_t before_ns, int64_t awaited_ns,
                             int64_t start_ns);
 

@@ -162,7 +162,8 @@ uint32_t conformance_stream(struct fixture *f, uint32_t device);
 /* Whose memory a case uses where it looks at the bytes itself, and its kernels are host code: the
  * device's, or pinned memory of the host if the host can't reach that. */
 uint32_t conformance_memory_of(const struct fixture *f, uint32_t device);
-/* Such memory of CONFORMANCE_CELLS cells, all 0 and defined. Its id is in *out_memory unless NULL. */
+/* Such memory of CONFORMANCE_CELLS cells, all 0 and defined. Its id is in *out_memory unless NULL.
+ */
 int64_t *conformance_cells(struct fixture *f, uint32_t device, uint32_t *out_memory);
 /* Marks bytes that the host wrote as written. */
 void conformance_define(struct fixture *f, uint32_t memory, uint64_t offset, uint64_t bytes);

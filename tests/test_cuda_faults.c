@@ -32,8 +32,8 @@ enum { FUNCTION_COUNT = sizeof functions / sizeof *functions };
 struct sweep {
     struct orr_fake_cuda_options machine;
     struct orr_cuda_options options;
-    const char *library; /* "cuda", "nccl", "cupti": functions that begin so */
-    bool must;           /* whoever makes the run hears of it, with the function's name */
+    const char *prefix; /* "cuda", "nccl", "cupti": functions that begin so */
+    bool must;          /* whoever makes the run hears of it, with the function's name */
     const char *code, *name, *sticky_code, *sticky_name;
 };
 
@@ -265,7 +265,7 @@ static void run_sweep(struct sweep wanted) {
         all_calls[i] = orr_fake_cuda_calls(fake, functions[i]);
     close_fake("no faults");
     for (size_t i = 0; i < FUNCTION_COUNT; i++) {
-        if (strncmp(functions[i], wanted.library, strlen(wanted.library)) != 0)
+        if (strncmp(functions[i], wanted.prefix, strlen(wanted.prefix)) != 0)
             continue;
         fail_calls_of(functions[i], calls[i], all_calls[i]);
         tried += all_calls[i] > 0;
@@ -281,7 +281,7 @@ static void each_call_may_fail_in_virtual_time(void **state) {
     (void)state;
     run_sweep((struct sweep){.machine = {.engine = ORR_FAKE_SIMULATED},
                              .options = {.timestamps = ORR_CUDA_TIMESTAMPS_HOST},
-                             .library = "cuda",
+                             .prefix = "cuda",
                              .must = true,
                              CUDA_CODES});
 }
@@ -291,7 +291,7 @@ static void each_call_may_fail_on_threads(void **state) {
     (void)state;
     run_sweep((struct sweep){.machine = {.engine = ORR_FAKE_THREADS},
                              .options = {.timestamps = ORR_CUDA_TIMESTAMPS_HOST},
-                             .library = "cuda",
+                             .prefix = "cuda",
                              CUDA_CODES});
 }
 
@@ -300,14 +300,14 @@ static void each_call_may_fail_while_events_tell_the_time(void **state) {
     (void)state;
     run_sweep((struct sweep){.machine = {.engine = ORR_FAKE_SIMULATED},
                              .options = {.timestamps = ORR_CUDA_TIMESTAMPS_EVENTS},
-                             .library = "cuda",
+                             .prefix = "cuda",
                              CUDA_CODES});
 }
 
 static void cupti_may_fail_at_any_call(void **state) {
     (void)state;
     run_sweep((struct sweep){.machine = {.engine = ORR_FAKE_SIMULATED},
-                             .library = "cupti",
+                             .prefix = "cupti",
                              .code = "999",
                              .name = "CUPTI_ERROR_UNKNOWN",
                              .sticky_code = "999!",
@@ -323,7 +323,7 @@ static void nccl_may_fail_at_any_call(void **state) {
                            .options = {.gpus = gpus,
                                        .timestamps = ORR_CUDA_TIMESTAMPS_HOST,
                                        .collectives = ORR_CUDA_COLLECTIVES_NCCL},
-                           .library = "nccl",
+                           .prefix = "nccl",
                            .code = "3",
                            .name = "ncclInternalError",
                            .sticky_code = "3!",

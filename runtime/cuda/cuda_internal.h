@@ -9,8 +9,8 @@
  *     ...[#############][###############][.........
  *
  * Behind every command that puts something into its CUDA stream goes an event of its own: whoever
- * awaits the command's point makes its CUDA stream wait for that event, and the host sees by it that
- * the command is done. A command that puts nothing there (a record, a marker, a wait for what is
+ * awaits the command's point makes its CUDA stream wait for that event, and the host sees by it
+ * that the command is done. A command that puts nothing there (a record, a marker, a wait for what is
  * over) has none: its point is reached when the command before it is done and what it waits for has
  * retired. `behind` is the last command up to here that has one.
  *
@@ -27,8 +27,8 @@
  *
  * Failures. A stream is poisoned from the first command on that failed or awaits a failed one; the
  * first cause stays. What is submitted to a stream that is known to be poisoned is not enqueued.
- * What is in the GPU's queues already when a failure comes up runs, on whatever is in memory, and is
- * handed back as skipped all the same. Only a host function asks before it runs. An error that
+ * What is in the GPU's queues already when a failure comes up runs, on whatever is in memory, and
+ * is handed back as skipped all the same. Only a host function asks before it runs. An error that
  * stays (a "sticky" one: the context is lost) ends everything that is left.
  *
  * Threads: all of it belongs to the host's thread but what is marked: host functions run on a

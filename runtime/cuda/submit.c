@@ -236,8 +236,8 @@ static void submit_node(struct cuda_stream *stream, struct cuda_slot *slot,
         (void)!record_end(slot, cause);
 }
 
-/* ORR_UNSUPPORTED: there is no kernel for it; ORR_NO_MEMORY: for the call. It is not submitted then.
- * Any other failure is the command's. */
+/* ORR_UNSUPPORTED: there is no kernel for it; ORR_NO_MEMORY: for the call. It is not submitted
+ * then. Any other failure is the command's. */
 static enum orr_status submit_planned(struct cuda_stream *stream, struct cuda_slot *slot,
                                       const struct plan *plan, struct orr_error *error) {
     struct cuda_backend *backend = stream->backend;

@@ -67,11 +67,11 @@ static bool is_retired(const struct cuda_backend *backend, struct orr_point poin
  * it, are not known yet. */
 static bool is_untimed(struct cuda_backend *backend, struct orr_point point) {
     struct cuda_stream *stream = stream_of(backend, point);
-    if (is_retired(backend, point) || backend->lost)
-        return !is_retired(backend, point);
+    if (is_retired(backend, point) || point.seq > stream->submitted)
+        return false;
     bool runs = orr__cuda_event_of(stream, point.seq) &&
                 !orr__cuda_is_over(stream, orr__cuda_slot(stream, point.seq)->behind);
-    return !runs && !obstacle(stream);
+    return backend->lost || (!runs && !obstacle(stream));
 }
 
 /* Whether nothing but times keeps the points from being handed back. */
