@@ -51,7 +51,8 @@ static bool expected_complete(const struct model *m, int command, uint64_t *star
 
 static void check_commands(const struct model *m) {
     for (int i = 0; i < COMMANDS; i++) {
-        uint64_t start, end, split, expected_start, expected_end;
+        uint64_t start, end, expected_start, expected_end;
+        struct orr__cuda_split split;
         if (m->commands[i].ended)
             continue;
         bool complete = orr__cuda_activities_complete(&m->activities, m->commands[i].ticket, &start,
@@ -153,7 +154,8 @@ static void members_of_a_collective_share_their_records(void **state) {
     struct memory_counting memory;
     memory_counting_init(&memory, 0);
     struct orr__cuda_activities a = {.memory = &memory.table};
-    uint64_t start, end, split, ticket = orr__cuda_activities_begin(&a, 3);
+    struct orr__cuda_split split;
+    uint64_t start, end, ticket = orr__cuda_activities_begin(&a, 3);
     assert_int_equal(orr__cuda_activities_link(&a, 7, ticket), ORR_OK);
     assert_int_equal(orr__cuda_activities_ran(&a, 7, 10, 20), ORR_OK);
     for (int i = 0; i < 3; i++) {
@@ -178,7 +180,8 @@ static void one_call_may_run_many_things(void **state) {
     struct memory_counting memory;
     memory_counting_init(&memory, 0);
     struct orr__cuda_activities a = {.memory = &memory.table};
-    uint64_t start, end, split, ticket = orr__cuda_activities_begin(&a, 1);
+    struct orr__cuda_split split;
+    uint64_t start, end, ticket = orr__cuda_activities_begin(&a, 1);
     assert_int_equal(orr__cuda_activities_ran(&a, 1, 50, 60), ORR_OK);
     assert_int_equal(orr__cuda_activities_ran(&a, 1, 20, 30), ORR_OK);
     assert_int_equal(orr__cuda_activities_link(&a, 1, ticket), ORR_OK);

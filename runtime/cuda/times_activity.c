@@ -39,10 +39,10 @@ uint64_t orr__cuda_activities_begin(struct orr__cuda_activities *activities, uin
 }
 
 void orr__cuda_activities_split(struct orr__cuda_activities *activities, uint64_t ticket,
-                                uint64_t request) {
+                                uint64_t first, uint64_t last) {
     uint32_t index = entry_of(activities, ticket);
     assert(index > 0);
-    activities->entries[index - 1].split = request;
+    activities->entries[index - 1].split = (struct orr__cuda_split){first, last};
 }
 
 void orr__cuda_activities_distrust(struct orr__cuda_activities *activities) {
@@ -52,7 +52,7 @@ void orr__cuda_activities_distrust(struct orr__cuda_activities *activities) {
 
 bool orr__cuda_activities_complete(const struct orr__cuda_activities *activities, uint64_t ticket,
                                    uint64_t *out_start_ns, uint64_t *out_finish_ns,
-                                   uint64_t *out_split) {
+                                   struct orr__cuda_split *out_split) {
     uint32_t index = entry_of(activities, ticket);
     assert(index > 0);
     const struct orr__cuda_entry *entry = &activities->entries[index - 1];

@@ -11,8 +11,8 @@
 #include "runtime/cuda/times_internal.h"
 
 enum {
-    BUFFER_BYTES = 8 << 10, /* some 25 launches: a buffer stays away while one of them runs */
-    BUFFERS = 512,
+    BUFFER_BYTES = 4 << 10, /* some 12 launches: a buffer stays away while one of them runs */
+    BUFFERS = 1024,
     CLOCK_TOLERANCE_NS = 1000000
 };
 
@@ -212,7 +212,7 @@ uint64_t orr__cuda_cupti_begin(struct orr__cuda_cupti *cupti, uint32_t users) {
 void orr__cuda_cupti_end(struct orr__cuda_cupti *cupti, uint64_t ticket) {
     uint64_t last = 0, requests = atomic_load(&cupti->requests);
     if (requests != cupti->requests_before)
-        orr__cuda_activities_split(&cupti->activities, ticket, requests);
+        orr__cuda_activities_split(&cupti->activities, ticket, cupti->requests_before, requests);
     if (worked(cupti,
                cupti->times->api->cupti.cuptiActivityPopExternalCorrelationId(
                    CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last),
@@ -221,21 +221,24 @@ void orr__cuda_cupti_end(struct orr__cuda_cupti *cupti, uint64_t ticket) {
         orr__cuda_times_failed(cupti->times, "CUPTI mixed up external correlation ids");
 }
 
-/* Whether CUPTI still has a buffer that it asked for by then. */
-static bool holds(const struct orr__cuda_cupti *cupti, uint64_t request) {
-    for (size_t i = 0; request > 0 && i < BUFFERS; i++)
-        if (atomic_load(&cupti->buffers[i].state) == LENT &&
-            atomic_load(&cupti->buffers[i].lent) <= request)
+/* Whether CUPTI still has one of the buffers that a command's records may be in: that which was in
+ * use when it began, or one of those that were asked for since. */
+static bool holds(const struct orr__cuda_cupti *cupti, const struct orr__cuda_split *split) {
+    for (size_t i = 0; split->last > 0 && i < BUFFERS; i++) {
+        uint64_t lent = atomic_load(&cupti->buffers[i].lent);
+        if (atomic_load(&cupti->buffers[i].state) == LENT && lent >= split->first &&
+            lent <= split->last)
             return true;
+    }
     return false;
 }
 
 static bool complete(const struct orr__cuda_cupti *cupti, uint64_t ticket, uint64_t *out_start_ns,
                      uint64_t *out_finish_ns) {
-    uint64_t split = 0;
+    struct orr__cuda_split split;
     return orr__cuda_activities_complete(&cupti->activities, ticket, out_start_ns, out_finish_ns,
                                          &split) &&
-           !holds(cupti, split);
+           !holds(cupti, &split);
 }
 
 bool orr__cuda_cupti_read(struct orr__cuda_cupti *cupti, uint64_t ticket, int64_t observed_ns,

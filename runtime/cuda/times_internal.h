@@ -46,10 +46,16 @@ void orr__cuda_clocks_close(struct orr__cuda_times *times);
 
 /* --- times_activity.c --- */
 
+/* The requests for buffers that a command's records may be in, where that may be several; last 0: all
+ * are in one. */
+struct orr__cuda_split {
+    uint64_t first, last;
+};
+
 /* What ran for one command, or for one collective of several: an entry, named by its ticket. */
 struct orr__cuda_entry {
     uint64_t start_ns, finish_ns; /* CUPTI's clock */
-    uint64_t split; /* 0, or its records are in several buffers, asked for up to this request */
+    struct orr__cuda_split split;
     uint32_t generation;        /* of the ticket */
     uint32_t users;             /* commands that will read it; 0: it is free */
     uint32_t expected, arrived; /* calls that were linked to it; records of what they ran */
@@ -85,12 +91,12 @@ struct orr__cuda_activities {
 /* A new entry that `users` commands will take from; 0: no memory. */
 uint64_t orr__cuda_activities_begin(struct orr__cuda_activities *activities, uint32_t users);
 /* What ran for every call that is linked so far is known, and together that is an interval. There
- * may be more calls to come if the records were split over buffers up to request *out_split. */
+ * may be more calls to come if the records are split over buffers. */
 bool orr__cuda_activities_complete(const struct orr__cuda_activities *activities, uint64_t ticket,
                                    uint64_t *out_start_ns, uint64_t *out_finish_ns,
-                                   uint64_t *out_split);
+                                   struct orr__cuda_split *out_split);
 void orr__cuda_activities_split(struct orr__cuda_activities *activities, uint64_t ticket,
-                                uint64_t request);
+                                uint64_t first, uint64_t last);
 /* Records were lost, and nobody knows whose: no entry of now will be complete. */
 void orr__cuda_activities_distrust(struct orr__cuda_activities *activities);
 /* A user needs the entry no longer. */
