@@ -184,6 +184,83 @@ static void every_kind_is_the_cpus_by_every_way(void **state) {
     }
 }
 
+/* A wait that is left out: the nth call of cudaStreamWaitEvent does nothing. */
+static struct {
+    __typeof__(&cudaStreamWaitEvent) wait;
+    uint64_t calls, dropped;
+} waits;
+
+static cudaError_t wait_or_not(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    return ++waits.calls == waits.dropped ? cudaSuccess : waits.wait(stream, event, flags);
+}
+
+/* Ones on three ranks, of which one is late; the sums that they get, without the nth wait. */
+static void sums_without(uint64_t nth, uint32_t late, int32_t *out_sums) {
+    enum { RANKS = 3, DELAY_BYTES = 4 << 20 }; /* 160 us of virtual time */
+    struct machine m;
+    struct orr_error error = {0};
+    struct orr_collective of[RANKS];
+    struct orr__cuda_member members[RANKS];
+    int32_t *device[RANKS], *host;
+    void *delay;
+    machine_open(&m, &settings[0], RANKS);
+    waits.wait = m.api->rt.cudaStreamWaitEvent;
+    waits.calls = 0;
+    waits.dropped = nth;
+    m.api->rt.cudaStreamWaitEvent = wait_or_not;
+    done(&m, m.api->rt.cudaMallocHost((void **)&host, DELAY_BYTES));
+    done(&m, m.api->rt.cudaMalloc(&delay, DELAY_BYTES));
+    memset(host, 0, DELAY_BYTES);
+    host[0] = 1;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        cudaStream_t stream = m.queues[i].stream;
+        void *x;
+        done(&m, m.api->rt.cudaMalloc(&x, sizeof *host));
+        device[i] = x;
+        if (i == late)
+            done(&m,
+                 m.api->rt.cudaMemcpyAsync(delay, host, DELAY_BYTES, cudaMemcpyDefault, stream));
+        done(&m, m.api->rt.cudaMemcpyAsync(x, host, sizeof *host, cudaMemcpyDefault, stream));
+        of[i] = (struct orr_collective){.kind = ORR_COLLECTIVE_ALL_REDUCE,
+                                        .dtype = ORR_DTYPE_I32,
+                                        .rank = i,
+                                        .ranks = RANKS,
+                                        .count = 1,
+                                        .in = x,
+                                        .out = x};
+        members[i] = (struct orr__cuda_member){&m.queues[i], i, &of[i]};
+    }
+    if (orr__cuda_collectives_enqueue(m.collectives, members, RANKS, &error) != ORR_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(waits.calls, 4);
+    for (uint32_t i = 0; i < RANKS; i++)
+        done(&m, m.api->rt.cudaMemcpyAsync(&host[i + 1], device[i], sizeof *host, cudaMemcpyDefault,
+                                           m.queues[i].stream));
+    for (uint32_t i = 0; i < RANKS; i++) {
+        done(&m, m.api->rt.cudaStreamSynchronize(m.queues[i].stream));
+        out_sums[i] = host[i + 1];
+    }
+    for (uint32_t i = 0; i < RANKS; i++)
+        done(&m, m.api->rt.cudaFree(device[i]));
+    done(&m, m.api->rt.cudaFree(delay));
+    done(&m, m.api->rt.cudaFreeHost(host));
+    machine_close(&m);
+}
+
+/* Two waits of the leader for the others, two of the others for the leader. */
+static void each_wait_of_a_meeting_is_needed(void **state) {
+    (void)state;
+    for (uint64_t nth = 1; nth <= 4; nth++) {
+        uint32_t late = nth <= 2 ? (uint32_t)nth : 0;
+        int32_t with[3], without[3];
+        sums_without(0, late, with);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(with[i], 3);
+        sums_without(nth, late, without);
+        assert_memory_not_equal(with, without, sizeof with);
+    }
+}
+
 static const struct setting by_nccl = {ORR_FAKE_SIMULATED, 2, "nccl", NULL};
 
 static void a_communicator_is_made_once(void **state) {
@@ -379,6 +456,7 @@ static void the_fake_says_which_rank_is_missing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_is_the_cpus_by_every_way),
+        cmocka_unit_test(each_wait_of_a_meeting_is_needed),
         cmocka_unit_test(a_communicator_is_made_once),
         cmocka_unit_test(without_nccl_collectives_between_gpus_are_emulated),
         cmocka_unit_test(a_failing_call_of_nccl_is_named_and_stays),
