@@ -31,6 +31,7 @@ struct check {
     FILE *results;
     const char *machine_path; /* where the measured machine goes; NULL: nowhere */
     bool quick;               /* small sizes */
+    int programs;             /* random ones of step 2; 0: as many as usual */
     bool fake;                /* no GPU behind the table: real time means nothing */
     uint64_t seed;
     int step; /* that runs */

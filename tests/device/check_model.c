@@ -10,7 +10,7 @@
 
 enum { KINDS = POINT_KERNEL + 1 };
 
-/* ns = fixed + per_unit * units, by least squares of relative errors; every other point. */
+/* ns = fixed + per_unit * units, by least squares of relative errors; half of the points. */
 struct line {
     double fixed_ns, per_unit;
     int points;
@@ -24,7 +24,7 @@ static bool is_fitted(const struct check_points *points, int index) {
     int before = 0;
     for (int i = 0; i < index; i++)
         before += points->items[i].kind == points->items[index].kind;
-    return before % 2 == 0;
+    return (before + before / 2) % 2 == 0; /* of two sizes of one kernel either */
 }
 
 /* Weights 1 / ns^2 make errors relative: small copies count as much as large ones. */
@@ -41,7 +41,7 @@ static struct line fit(const struct check_points *points, enum check_point_kind 
         line.points++;
     }
     double determinant = w * wxx - wx * wx;
-    if (line.points >= 2 && determinant > 0) {
+    if (line.points >= 2 && determinant > 1e-9 * w * wxx) {
         line.per_unit = (w * wxy - wx * wy) / determinant;
         line.fixed_ns = (wy - line.per_unit * wx) / w;
     }
@@ -118,7 +118,7 @@ void check_model(struct check *check) {
     }
     for (int kind = 0; kind < KINDS; kind++) {
         lines[kind] = fit(check->points, (enum check_point_kind)kind);
-        if (lines[kind].points < 2)
+        if (lines[kind].per_unit <= 0)
             continue;
         check_say(check, check_point_kind_text((enum check_point_kind)kind), CHECK_NOTE,
                   "fitted to %d points: %.2f us + %.4g per second", lines[kind].points,

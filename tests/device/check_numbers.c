@@ -44,7 +44,8 @@ static bool check_round(struct check *check, uint64_t seed, int count, struct ta
 
 void check_numbers(struct check *check) {
     struct tally tally = {0};
-    int programs = check->quick ? PROGRAMS_QUICK : PROGRAMS;
+    int usual = check->quick ? PROGRAMS_QUICK : PROGRAMS;
+    int programs = check->programs > 0 ? check->programs : usual;
     for (int i = 0; i < programs; i += ROUND) {
         int left = programs - i < ROUND ? programs - i : ROUND;
         if (!check_round(check, check->seed + (uint64_t)i, left, &tally))

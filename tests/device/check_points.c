@@ -110,7 +110,7 @@ static bool measure_operator(struct check *check, const char *name, int64_t m, i
 }
 
 static bool measure_copies(struct check *check) {
-    uint64_t most = check->quick ? 1 << 16 : (uint64_t)1 << 31;
+    uint64_t most = check->quick ? 1 << 20 : (uint64_t)1 << 31;
     bool good = true;
     for (uint64_t bytes = 4096; good && bytes <= most; bytes *= 4)
         good = measure_copy(check, POINT_DEVICE_COPY, bytes);

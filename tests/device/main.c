@@ -1,7 +1,7 @@
 /* orrery-device-check: runs the steps of check.h on GPU 0 of this machine.
  *
  *     orrery-device-check [-o RESULTS] [--machine FILE.lua] [--quick] [--only N[,N...]] [--seed N]
- *                         [--cudart PATH]
+ *                         [--programs N] [--cudart PATH]
  *
  * Exit status: 0 all passed, 1 something failed, 2 wrong usage, 77 there is no GPU. */
 #include <stdlib.h>
@@ -25,12 +25,13 @@ enum { STEPS = sizeof steps / sizeof *steps };
 struct options {
     const char *results, *machine, *only, *cudart;
     bool quick;
+    int programs;
     uint64_t seed;
 };
 
 static int usage(void) {
     fputs("usage: orrery-device-check [-o RESULTS] [--machine FILE.lua] [--quick] [--only N,...]\n"
-          "                           [--seed N] [--cudart PATH]\n",
+          "                           [--seed N] [--programs N] [--cudart PATH]\n",
           stderr);
     return 2;
 }
@@ -43,7 +44,7 @@ static bool take(int argc, char **argv, int *at, const char *name, const char **
 }
 
 static bool parse(int argc, char **argv, struct options *out) {
-    const char *seed = NULL;
+    const char *seed = NULL, *programs = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0)
             out->quick = true;
@@ -51,9 +52,11 @@ static bool parse(int argc, char **argv, struct options *out) {
                  !take(argc, argv, &i, "--machine", &out->machine) &&
                  !take(argc, argv, &i, "--only", &out->only) &&
                  !take(argc, argv, &i, "--cudart", &out->cudart) &&
+                 !take(argc, argv, &i, "--programs", &programs) &&
                  !take(argc, argv, &i, "--seed", &seed))
             return false;
     }
+    out->programs = programs ? atoi(programs) : 0;
     if (seed)
         out->seed = strtoull(seed, NULL, 10);
     return true;
@@ -94,6 +97,7 @@ int main(int argc, char **argv) {
     check.results = options.results ? fopen(options.results, "w") : NULL;
     check.machine_path = options.machine;
     check.quick = options.quick;
+    check.programs = options.programs;
     check.seed = options.seed;
     if (options.results && !check.results) {
         fprintf(stderr, "orrery-device-check: can't write '%s'\n", options.results);
