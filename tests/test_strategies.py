@@ -4,7 +4,8 @@
     ORRERY=build/release/orrery tests/test_strategies.py [PATTERN]
 
 Numbers: scenarios/training/strategies.lua compares losses, gradients and weights itself; here is
-the list of what it is run on, on simulated devices and on CPU threads.
+the list of what it is run on, on simulated devices, on CPU threads, and on logical CUDA devices of
+a fake GPU where the build has one.
 
 Traffic: one training step of scenarios/training/llama.lua; the bytes of each collective in its
 trace, by mesh axis, must be those of the table below, to the byte.
@@ -22,6 +23,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ORRERY = os.path.abspath(os.environ.get("ORRERY", str(ROOT / "build/release/orrery")))
+FAKE = os.path.join(os.path.dirname(ORRERY), "fake")
 SCHEDULES = ("gpipe", "1f1b", "zero_bubble", "bidirectional")
 
 # --- numbers -------------------------------------------------------------------------------------
@@ -53,7 +55,7 @@ def strategies():
             yield model, line
 
 
-# What CPU threads run too: one of each kind.
+# What CPU threads and fake CUDA devices run too: one of each kind.
 ON_THREADS = {
     "tiny": ["dp=2", "tp=4", "cp=2", "cp=2 context=all_to_all", "dp=4 zero=3",
              "pp=4 microbatches=4 schedule=1f1b", "pp=2 microbatches=4 schedule=zero_bubble",
@@ -70,12 +72,13 @@ def numbers_case(devices, model, arguments):
         """On simulated devices with a trace, which expect.clean() looks through for races."""
         with tempfile.TemporaryDirectory() as folder:
             keeps = devices.startswith("sim")
+            environment = {**os.environ, "LD_LIBRARY_PATH": FAKE} if "cuda" in devices else None
             trace = ["-o", os.path.join(folder, "run.db")] if keeps else ["--trace", "off"]
             done = subprocess.run([ORRERY, "run", "scenarios/training/strategies.lua",
                                    f"model={model}", *arguments.split(), "--devices", devices,
                                    *trace],
-                                  cwd=ROOT, capture_output=True, text=True, timeout=600,
-                                  check=False)
+                                  cwd=ROOT, env=environment, capture_output=True, text=True,
+                                  timeout=600, check=False)
         text = (done.stdout + done.stderr).strip()
         judged = not keeps or "not judged" not in text
         return done.returncode == 0 and " 0 failed" in text and judged, text
@@ -346,6 +349,8 @@ def cases():
     for model, lines in ON_THREADS.items():
         for arguments in lines:
             yield numbers_case("cpu*16", model, arguments)
+            if os.path.exists(os.path.join(FAKE, "libcudart.so.13")):
+                yield numbers_case("cuda:0*16", model, arguments)
 
 
 def main():
