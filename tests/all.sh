@@ -49,7 +49,7 @@ value() {
     $make --no-print-directory -s VARIANT="$1" "print-$2"
 }
 
-build release all tests headers
+build release all cuda tests headers
 title "release"
 # shellcheck disable=SC2046
 TIMEOUT=120 tests/run.sh release $(value release TESTS)
@@ -60,6 +60,9 @@ TIMEOUT=600 tests/run.sh release tests/golden/run.sh tests/scenarios.sh tests/he
     tests/test_programs.py tests/test_wrong_kind.py tests/test_check_runs.py \
     tests/differential_malformed.py tests/test_explore_hosts.py \
     tests/test_cuda_image.py tests/test_cuda_door.py
+title "CUDA, over fake devices"
+TIMEOUT=900 tests/run.sh release tests/test_cuda_scenarios.py
+
 title "parallel strategies"
 TIMEOUT=900 tests/run.sh release tests/test_strategies.py tests/test_dropped_waits.py
 TIMEOUT=600 tests/run.sh release tests/test_perturbed.py tests/test_races.py
@@ -75,10 +78,11 @@ TIMEOUT=300 tests/run.sh asan $(value asan TESTS) $(value asan FUZZERS)
 TIMEOUT=600 tests/run.sh asan tests/test_attack.py
 
 # shellcheck disable=SC2046
-build tsan all $(value tsan TSAN_BINARIES)
+build tsan all cuda $(value tsan TSAN_BINARIES)
 title "ThreadSanitizer"
 # shellcheck disable=SC2046
 TIMEOUT=300 tests/run.sh tsan $(value tsan TSAN_BINARIES)
+TIMEOUT=300 tests/run.sh tsan tests/test_cuda_missing_wait.py
 
 title "all"
 awk '{p += $1; f += $2; s += $3} END {
