@@ -175,7 +175,7 @@ struct orr_fake_cuda_census orr_fake_cuda_census(const struct orr_fake_cuda *fak
 }
 
 uint64_t orr_fake_cuda_calls(const struct orr_fake_cuda *fake, const char *function) {
-    for (int i = 0; i < ORR__FAKE_FUNCTION_COUNT; i++) {
+    for (enum orr__fake_function i = 0; i < ORR__FAKE_FUNCTION_COUNT; i++) {
         if (strcmp(orr__fake_function_text(i), function) == 0 ||
             strcmp(orr__fake_function_symbol(i), function) == 0) {
             return fake->calls[i];

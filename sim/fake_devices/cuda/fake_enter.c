@@ -181,7 +181,7 @@ cudaError_t orr__fake_leave(struct orr_fake_cuda *fake, cudaError_t code) {
     if (code != cudaSuccess) {
         fake->last_error = code;
     }
-    fake->call.code = code;
+    fake->call.code = (int)code;
     fake->call.end_ns = orr__fake_now(fake);
     if (fake->observer.called) {
         fake->observer.called(fake->observer.context, &fake->call);
