@@ -51,7 +51,7 @@ static void fake_and_simulated_devices_give_the_same_numbers(void **state) {
     for (uint64_t i = 0; i < 4; i++) {
         options = (struct orr_cuda_options){.timestamps = (enum orr_cuda_timestamps)(i % 2)};
         uint64_t expected = expected_sum(seed + i);
-        for (int engine = 0; engine < 2; engine++)
+        for (enum orr_fake_engine engine = 0; engine <= ORR_FAKE_THREADS; engine++)
             assert_int_equal(run_on((struct orr_fake_cuda_options){.engine = engine,
                                                                    .seed = seed + i,
                                                                    .jitter_ns = JITTER_NS},
@@ -68,7 +68,7 @@ static void logical_devices_on_two_gpus_give_the_same_numbers(void **state) {
                                         .timestamps = ORR_CUDA_TIMESTAMPS_EVENTS,
                                         .collectives = ORR_CUDA_COLLECTIVES_EMULATED};
     uint64_t expected = expected_sum(seed);
-    for (int engine = 0; engine < 2; engine++)
+    for (enum orr_fake_engine engine = 0; engine <= ORR_FAKE_THREADS; engine++)
         assert_int_equal(run_on((struct orr_fake_cuda_options){.engine = engine, .gpu_count = 2},
                                 ORR_RUNNER_INLINE, seed),
                          expected);

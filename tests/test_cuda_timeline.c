@@ -124,7 +124,7 @@ static void each_source_is_named(void **state) {
                  {ORR_CUDA_TIMESTAMPS_EVENTS, ORR_TS_EVENT},
                  {ORR_CUDA_TIMESTAMPS_HOST, ORR_TS_HOST}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int engine = 0; engine < 2; engine++) {
+        for (enum orr_fake_engine engine = 0; engine <= ORR_FAKE_THREADS; engine++) {
             struct run run;
             run_open(&run, (struct orr_fake_cuda_options){.engine = engine}, cases[i].timestamps);
             program(&run, 20);
