@@ -63,8 +63,10 @@ static double bound_of(enum orr_dtype dtype) {
 
 /* Tiles that end where they don't, in every order of a block's threads. */
 static void tiles_are_the_cpus(void **state) {
-    static const struct sizes sizes[] = {
-        {1, 1, 1, 1, 2, 1, 1}, {2, 4, 2, 5, 5, 8, 8}, {1, 4, 2, 33, 65, 4, 12}};
+    static const struct sizes sizes[] = {{1, 1, 1, 1, 2, 1, 1},
+                                         {2, 4, 2, 5, 5, 8, 8},
+                                         {1, 4, 2, 33, 65, 4, 12},
+                                         {1, 1, 1, 3, 4, 140, 70}};
     struct random random = random_seeded();
     for (int i = 0; i < FLOATS; i++)
         for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++)
