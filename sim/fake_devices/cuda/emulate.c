@@ -252,7 +252,8 @@ enum orr_status orr_emulate(const struct orr_emulation *emulation,
     if (!take_memory(&launch, block))
         status = orr_error_set(error, ORR_NO_MEMORY, "kernel %s: no memory for the threads' stacks",
                                kernel->name);
-    getcontext(&launch.fresh);
+    if (!collapsed)
+        getcontext(&launch.fresh);
     struct lane lane = {
         .launch = &launch,
         .threads = collapsed ? 1 : (int)block,
