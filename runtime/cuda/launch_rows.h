@@ -6,13 +6,12 @@
 
 #include "runtime/cuda/launch.h"
 
-enum { ORR__CUDA_ROW_BLOCK_MAX = 512 };
-
-/* Threads for a row of `width` elements: at least four elements to each, if there are as many, and
- * a warp at least. A power of two. */
+/* Threads for a row of `width` elements: at least four elements to each, which it loads at once, if
+ * there are as many, and a warp at least; twice as many for rows so long that few are at work at a
+ * time. A power of two, of the width alone, so that sums have the same order on every GPU. */
 static inline uint32_t orr__cuda_row_block(int64_t width) {
-    uint32_t block = 32;
-    while (block < ORR__CUDA_ROW_BLOCK_MAX && (int64_t)block * 4 < width)
+    uint32_t block = 32, most = width > 32768 ? 512 : 256;
+    while (block < most && (int64_t)block * 4 < width)
         block *= 2;
     return block;
 }

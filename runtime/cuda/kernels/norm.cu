@@ -9,6 +9,7 @@
 #define NAME(name) name##_f32
 #define LOAD       load_f32
 #define STORE      store_f32
+#include "runtime/cuda/kernels/bodies/batch.h"
 #include "runtime/cuda/kernels/bodies/norm.h"
 #undef REAL
 #undef NAME
@@ -19,6 +20,7 @@
 #define NAME(name) name##_f64
 #define LOAD       load_f64
 #define STORE      store_f64
+#include "runtime/cuda/kernels/bodies/batch.h"
 #include "runtime/cuda/kernels/bodies/norm.h"
 
 KERNEL(norm_f32, struct orr__k_norm) {

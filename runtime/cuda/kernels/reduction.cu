@@ -16,6 +16,8 @@
 #define BLOCK_SUM(lane, sum, neutral, scratch)                                                     \
     block_sum_f64(lane, sum, neutral, (double *)(scratch))
 #define PUT_SUM(a, i, sum) store_f64(a->to, a->to_dtype, i, (sum) / a->divisor)
+#define REAL               VALUE
+#include "runtime/cuda/kernels/bodies/batch.h"
 #include "runtime/cuda/kernels/bodies/largest.h"
 #include "runtime/cuda/kernels/bodies/reduction.h"
 #undef VALUE
@@ -27,6 +29,7 @@
 #undef SUM
 #undef BLOCK_SUM
 #undef PUT_SUM
+#undef REAL
 
 /* Sums are unsigned, so that they may wrap around. */
 #define VALUE       int64_t
@@ -39,6 +42,8 @@
 #define BLOCK_SUM(lane, sum, neutral, scratch)                                                     \
     block_sum_i64(lane, (long long)(sum), neutral, (long long *)(scratch))
 #define PUT_SUM(a, i, sum) store_i64(a->to, ORR_DTYPE_I64, i, (int64_t)(sum))
+#define REAL               VALUE
+#include "runtime/cuda/kernels/bodies/batch.h"
 #include "runtime/cuda/kernels/bodies/largest.h"
 #include "runtime/cuda/kernels/bodies/reduction.h"
 

@@ -9,6 +9,7 @@
 #define LOAD       load_f32
 #define STORE      store_f32
 #define EXP        expf
+#include "runtime/cuda/kernels/bodies/batch.h"
 #include "runtime/cuda/kernels/bodies/softmax.h"
 #undef REAL
 #undef NAME
@@ -21,6 +22,7 @@
 #define LOAD       load_f64
 #define STORE      store_f64
 #define EXP        exp
+#include "runtime/cuda/kernels/bodies/batch.h"
 #include "runtime/cuda/kernels/bodies/softmax.h"
 
 KERNEL(softmax_f32, struct orr__k_softmax) {

@@ -6,19 +6,37 @@
 DEVICE void NAME(row_moments)(struct lane lane, const struct orr__k_norm_rows *rows, const void *x,
                               int dtype, int64_t first, REAL *out_mean, REAL *out_r) {
     double *scratch = (double *)shared_memory(lane), n = (double)rows->width, sum = 0, squares = 0;
-    REAL mean = 0;
+    int64_t step = thread_count(lane);
+    REAL mean = 0, batch[ORR__BATCH];
     if (rows->centered) {
-        for (int64_t i = thread_index(lane); i < rows->width; i += thread_count(lane))
-            sum += (double)LOAD(x, dtype, first + i);
+        for (int64_t i = thread_index(lane); i < rows->width; i += ORR__BATCH * step) {
+            NAME(load_batch)(x, dtype, first, i, step, rows->width, 0, batch);
+            for (int k = 0; k < ORR__BATCH; k++)
+                sum += (double)batch[k];
+        }
         mean = (REAL)(block_sum_f64(lane, sum, 0, scratch) / n);
     }
-    for (int64_t i = thread_index(lane); i < rows->width; i += thread_count(lane)) {
-        double apart = (double)(LOAD(x, dtype, first + i) - mean);
-        squares += apart * apart;
+    for (int64_t i = thread_index(lane); i < rows->width; i += ORR__BATCH * step) {
+        NAME(load_batch)(x, dtype, first, i, step, rows->width, mean, batch);
+        for (int k = 0; k < ORR__BATCH; k++) {
+            double apart = (double)(batch[k] - mean);
+            squares += apart * apart;
+        }
     }
     squares = block_sum_f64(lane, squares, 0, scratch);
     *out_mean = mean;
     *out_r = (REAL)(1 / sqrt(squares / n + rows->eps));
+}
+
+/* The result of element i of the row from `first` on. */
+DEVICE void NAME(put_norm)(const struct orr__k_norm *a, int dtype, int64_t first, int64_t channel,
+                           int64_t i, REAL h) {
+    int64_t at = channel + quotient(i, a->rows.places);
+    if (a->weight)
+        h *= LOAD(a->weight, dtype, at);
+    if (a->bias)
+        h += LOAD(a->bias, dtype, at);
+    STORE(a->y, dtype, first + i, h);
 }
 
 DEVICE void NAME(norm_rows)(struct lane lane, const struct orr__k_norm *a, int dtype) {
@@ -27,14 +45,13 @@ DEVICE void NAME(norm_rows)(struct lane lane, const struct orr__k_norm *a, int d
         int64_t first = row * rows->width, channel = row % rows->groups * rows->channels;
         REAL mean, r;
         NAME(row_moments)(lane, rows, a->x, dtype, first, &mean, &r);
-        for (int64_t i = thread_index(lane); i < rows->width; i += thread_count(lane)) {
-            int64_t at = channel + quotient(i, rows->places);
-            REAL h = (LOAD(a->x, dtype, first + i) - mean) * r;
-            if (a->weight)
-                h *= LOAD(a->weight, dtype, at);
-            if (a->bias)
-                h += LOAD(a->bias, dtype, at);
-            STORE(a->y, dtype, first + i, h);
+        int64_t step = thread_count(lane);
+        REAL batch[ORR__BATCH];
+        for (int64_t i = thread_index(lane); i < rows->width; i += ORR__BATCH * step) {
+            NAME(load_batch)(a->x, dtype, first, i, step, rows->width, mean, batch);
+            for (int k = 0; k < ORR__BATCH; k++)
+                if (i + k * step < rows->width)
+                    NAME(put_norm)(a, dtype, first, channel, i + k * step, (batch[k] - mean) * r);
         }
     }
 }

@@ -15,9 +15,14 @@ DEVICE void NAME(sum_rows)(struct lane lane, const struct orr__k_sum *a, int dty
     for (int64_t i = block_index(lane); i < a->chunks.outer * a->chunks.chunks;
          i += block_count(lane)) {
         int64_t step, count, first = NAME(chunk_at)(&a->chunks, i, &step, &count);
+        int64_t stride = thread_count(lane);
+        VALUE batch[ORR__BATCH];
         SUM sum = 0;
-        for (int64_t j = thread_index(lane); j < count; j += thread_count(lane))
-            sum += (SUM)LOAD(a->x, dtype, first + j);
+        for (int64_t j = thread_index(lane); j < count; j += ORR__BATCH * stride) {
+            NAME(load_batch)(a->x, dtype, first, j, stride, count, 0, batch);
+            for (int k = 0; k < ORR__BATCH; k++)
+                sum += (SUM)batch[k];
+        }
         sum = (SUM)BLOCK_SUM(lane, sum, 0, shared_memory(lane));
         if (thread_index(lane) == 0)
             PUT_SUM(a, i, sum);

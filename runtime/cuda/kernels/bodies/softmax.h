@@ -1,21 +1,28 @@
 /* Bodies of softmax.cu, for one type of elements: REAL is float or double, NAME(x) is x_f32 or
  * x_f64, LOAD and STORE read and write an element of a dtype. Included once for each type. */
 
+/* Adds an element to the largest one and the sum of exp(x - largest) so far; -infinity adds 0. */
+DEVICE void NAME(take_exponential)(REAL value, REAL *largest, double *sum) {
+    if (value > *largest) {
+        *sum = *sum * (double)EXP(*largest - value) + 1;
+        *largest = value;
+    } else if (*largest > -(REAL)INFINITY || value != value) {
+        *sum += (double)EXP(value - *largest);
+    }
+}
+
 /* The largest of `count` elements from `first` on, and the sum of exp(x - largest), given to all
  * threads of the block. As in a walk that takes the maximum first, the sum is NaN if there is a NaN
  * or +infinity, or nothing but -infinity. */
 DEVICE void NAME(row_exponentials)(struct lane lane, const void *x, int dtype, int64_t first,
                                    int64_t count, REAL *out_largest, double *out_sum) {
-    REAL own = -(REAL)INFINITY;
+    REAL own = -(REAL)INFINITY, batch[ORR__BATCH];
     double sum = 0;
-    for (int64_t i = thread_index(lane); i < count; i += thread_count(lane)) {
-        REAL value = LOAD(x, dtype, first + i);
-        if (value > own) {
-            sum = sum * (double)EXP(own - value) + 1;
-            own = value;
-        } else if (own > -(REAL)INFINITY || value != value) {
-            sum += (double)EXP(value - own);
-        }
+    int64_t step = thread_count(lane);
+    for (int64_t i = thread_index(lane); i < count; i += ORR__BATCH * step) {
+        NAME(load_batch)(x, dtype, first, i, step, count, -(REAL)INFINITY, batch);
+        for (int k = 0; k < ORR__BATCH; k++)
+            NAME(take_exponential)(batch[k], &own, &sum);
     }
     REAL largest = NAME(block_max)(lane, own, -(REAL)INFINITY, (REAL *)shared_memory(lane));
     /* Threads without elements have 0 times exp(-infinity). */
@@ -32,9 +39,14 @@ DEVICE void NAME(softmax_rows)(struct lane lane, const struct orr__k_softmax *a,
         REAL largest;
         double sum;
         NAME(row_exponentials)(lane, a->x, dtype, first, seen, &largest, &sum);
-        REAL factor = (REAL)(1 / sum);
-        for (int64_t i = thread_index(lane); i < seen; i += thread_count(lane))
-            STORE(a->y, dtype, first + i, EXP(LOAD(a->x, dtype, first + i) - largest) * factor);
+        REAL factor = (REAL)(1 / sum), batch[ORR__BATCH];
+        int64_t step = thread_count(lane);
+        for (int64_t i = thread_index(lane); i < seen; i += ORR__BATCH * step) {
+            NAME(load_batch)(a->x, dtype, first, i, step, seen, 0, batch);
+            for (int k = 0; k < ORR__BATCH; k++)
+                if (i + k * step < seen)
+                    STORE(a->y, dtype, first + i + k * step, EXP(batch[k] - largest) * factor);
+        }
         for (int64_t i = seen + thread_index(lane); i < a->width; i += thread_count(lane))
             STORE(a->y, dtype, first + i, 0);
     }
@@ -44,14 +56,22 @@ DEVICE void NAME(softmax_rows)(struct lane lane, const struct orr__k_softmax *a,
 DEVICE void NAME(softmax_backward_rows)(struct lane lane, const struct orr__k_softmax_backward *a,
                                         int dtype) {
     for (int64_t row = block_index(lane); row < a->rows; row += block_count(lane)) {
-        int64_t first = row * a->width;
+        int64_t first = row * a->width, step = thread_count(lane);
+        REAL g[ORR__BATCH], y[ORR__BATCH];
         double sum = 0;
-        for (int64_t i = thread_index(lane); i < a->width; i += thread_count(lane))
-            sum += (double)LOAD(a->grad, dtype, first + i) * (double)LOAD(a->y, dtype, first + i);
+        for (int64_t i = thread_index(lane); i < a->width; i += ORR__BATCH * step) {
+            NAME(load_batch)(a->grad, dtype, first, i, step, a->width, 0, g);
+            NAME(load_batch)(a->y, dtype, first, i, step, a->width, 0, y);
+            for (int k = 0; k < ORR__BATCH; k++)
+                sum += (double)g[k] * (double)y[k];
+        }
         REAL center = (REAL)block_sum_f64(lane, sum, 0, (double *)shared_memory(lane));
-        for (int64_t i = thread_index(lane); i < a->width; i += thread_count(lane)) {
-            REAL g = LOAD(a->grad, dtype, first + i), y = LOAD(a->y, dtype, first + i);
-            STORE(a->to, dtype, first + i, y * (g - center));
+        for (int64_t i = thread_index(lane); i < a->width; i += ORR__BATCH * step) {
+            NAME(load_batch)(a->grad, dtype, first, i, step, a->width, 0, g);
+            NAME(load_batch)(a->y, dtype, first, i, step, a->width, 0, y);
+            for (int k = 0; k < ORR__BATCH; k++)
+                if (i + k * step < a->width)
+                    STORE(a->to, dtype, first + i + k * step, y[k] * (g[k] - center));
         }
     }
 }
@@ -93,9 +113,16 @@ DEVICE void NAME(loss_backward_rows)(struct lane lane, const struct orr__k_loss_
             NAME(row_exponentials)(lane, a->logits, dtype, first, a->classes, &center, &sum);
             scale = (REAL)(factor / sum);
         }
-        for (int64_t i = thread_index(lane); i < a->classes; i += thread_count(lane)) {
-            REAL value = EXP(LOAD(a->logits, dtype, first + i) - center) * scale;
-            STORE(a->to, dtype, first + i, i == target - a->first ? value - (REAL)factor : value);
+        int64_t step = thread_count(lane), own = target - a->first;
+        REAL batch[ORR__BATCH];
+        for (int64_t i = thread_index(lane); i < a->classes; i += ORR__BATCH * step) {
+            NAME(load_batch)(a->logits, dtype, first, i, step, a->classes, 0, batch);
+            for (int k = 0; k < ORR__BATCH; k++) {
+                int64_t at = i + k * step;
+                REAL value = EXP(batch[k] - center) * scale;
+                if (at < a->classes)
+                    STORE(a->to, dtype, first + at, at == own ? value - (REAL)factor : value);
+            }
         }
     }
 }
