@@ -155,7 +155,7 @@ GEN := $(EMBED:%=$(BUILD)/gen/%.h) $(EMBED_DIRS:%=$(BUILD)/gen/%/embed.h)
 # Test binaries that use more than one thread; `make tsan` runs these. A pattern may hold one %.
 THREADED := test_cpu% test_conformance% test_ring% test_timeline% test_sink% test_thread% \
 	test_pool% test_explore test_schedule test_trace% test_live% test_interleave% test_cuda_fake% \
-	test_cuda_conformance test_cuda_runtime
+	test_cuda_conformance test_cuda_runtime test_cuda_times
 TSAN_TESTS := $(filter $(THREADED),$(TEST_SOURCES:tests/%.c=%))
 TSAN_BINARIES := $(TSAN_TESTS:%=$(BUILD)/tests/%)
 

@@ -35,7 +35,7 @@ struct rig {
     struct orr__fake_observer inner; /* the fake CUPTI's */
     struct orr_error error;
     int64_t base_ns;
-    void *device;
+    void *device; /* BYTES_MAX for each stream */
     cudaStream_t streams[STREAMS];
     int last[STREAMS]; /* command of each stream, -1: none */
     struct command commands[COMMANDS_MAX];
@@ -105,7 +105,7 @@ static void rig_open(struct rig *rig, struct orr_fake_cuda_options options,
     rig->inner = rig->fake->observer;
     rig->fake->observer = (struct orr__fake_observer){
         .called = saw_call, .enqueued = saw_enqueued, .finished = saw_finished, .context = rig};
-    ok(rig->api->rt.cudaMalloc(&rig->device, BYTES_MAX));
+    ok(rig->api->rt.cudaMalloc(&rig->device, (size_t)STREAMS * BYTES_MAX));
     for (int i = 0; i < STREAMS; i++) {
         ok(rig->api->rt.cudaStreamCreateWithPriority(&rig->streams[i], cudaStreamNonBlocking, 0));
         rig->last[i] = -1;
@@ -166,7 +166,8 @@ static int fill(struct rig *rig, uint32_t stream, int awaits, uint32_t works, si
     orr__cuda_times_begin(rig->times, &command->stamp, 0, rig->streams[stream], busy);
     rig->under_way = index;
     for (uint32_t i = 0; i < works; i++)
-        ok(rig->api->rt.cudaMemsetAsync(rig->device, 0, bytes, rig->streams[stream]));
+        ok(rig->api->rt.cudaMemsetAsync((char *)rig->device + (size_t)stream * BYTES_MAX, 0, bytes,
+                                        rig->streams[stream]));
     rig->under_way = -1;
     orr__cuda_times_end(rig->times, &command->stamp);
     end(rig, command);

@@ -46,8 +46,8 @@ void orr__cuda_clocks_close(struct orr__cuda_times *times);
 
 /* --- times_activity.c --- */
 
-/* The requests for buffers that a command's records may be in, where that may be several; last 0: all
- * are in one. */
+/* The requests for buffers that a command's records may be in, where that may be several; last 0:
+ * all are in one. */
 struct orr__cuda_split {
     uint64_t first, last;
 };
