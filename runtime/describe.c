@@ -38,6 +38,7 @@ void orr__runtime_describe(const struct orr_command *command, struct orr_task *o
         if (orr__stream_is_synthetic(&pending->command)) {
             out_task->kind = ORR_TASK_SYNTHETIC;
             out_task->synthetic.digest = pending->name_digest;
+            out_task->synthetic.command = &pending->command;
             out_task->synthetic.pointer = pointer_of;
         } else {
             describe_kernel(pending, out_task);

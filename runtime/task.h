@@ -73,6 +73,8 @@ struct orr_task {
         struct orr_task_move move;
         struct {
             uint64_t digest; /* of the kernel's name: orr__synthetic_begin */
+            /* Whose accesses it reads and writes, and where they are. */
+            const struct orr_command *command;
             void *(*pointer)(const struct orr_command *command, uint32_t access);
         } synthetic;
         struct {

@@ -137,7 +137,7 @@ int kernel_teardown(void **state) {
 
 enum orr_status kernel_enqueue(struct kernel_fixture *fixture, const struct orr_task *task,
                                struct orr_error *error) {
-    return orr__cuda_enqueue(&fixture->queue, NULL, task, error);
+    return orr__cuda_enqueue(&fixture->queue, task, error);
 }
 
 /* ---- Tensors between guards ---- */

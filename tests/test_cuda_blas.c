@@ -111,7 +111,7 @@ static uint64_t check_fused(struct machine *machine, const struct orr_fused *fus
         orr_fused_compute(fused, operands, &want, &machine->memory.table, &machine->error), ORR_OK);
     struct orr_task task = {.kind = ORR_TASK_FUSED,
                             .fused = {.fused = fused, .operands = device, .result = &result}};
-    if (orr__cuda_enqueue(&machine->queue, NULL, &task, &machine->error) != ORR_OK)
+    if (orr__cuda_enqueue(&machine->queue, &task, &machine->error) != ORR_OK)
         fail_msg("%s", machine->error.text);
     struct orr_tensor_view got = download(machine, &result);
     double bound = dtype_epsilon(info.dtype) * 4;
@@ -254,10 +254,10 @@ static void each_call_may_fail(void **state) {
                                          .input_count = 3,
                                          .inputs = inputs,
                                          .outputs = &y}};
-        assert_int_equal(orr__cuda_enqueue(&machine.queue, NULL, &task, &machine.error),
+        assert_int_equal(orr__cuda_enqueue(&machine.queue, &task, &machine.error),
                          ORR_DEVICE_FAILED);
         assert_non_null(strstr(machine.error.text, calls[i]));
-        assert_int_equal(orr__cuda_enqueue(&machine.queue, NULL, &task, &machine.error), ORR_OK);
+        assert_int_equal(orr__cuda_enqueue(&machine.queue, &task, &machine.error), ORR_OK);
         for (int j = 0; j < 3; j++)
             assert_int_equal(machine.api->rt.cudaFree(inputs[j].data), cudaSuccess);
         assert_int_equal(machine.api->rt.cudaFree(y.data), cudaSuccess);

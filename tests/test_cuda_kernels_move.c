@@ -401,10 +401,11 @@ static void synthetic_kernels_are_the_same_everywhere(void **state) {
             .accesses = c.accesses, .access_count = c.count, .context = arena};
         struct orr_task task = {.kind = ORR_TASK_SYNTHETIC};
         task.synthetic.digest = begun.digest;
+        task.synthetic.command = &command;
         task.synthetic.pointer = range_pointer;
         memcpy(arena, before, ARENA);
         fixture->emulation.mode = (enum orr_emulated_mode)(round % 3);
-        if (orr__cuda_enqueue(&fixture->queue, &command, &task, &error) != ORR_OK)
+        if (orr__cuda_enqueue(&fixture->queue, &task, &error) != ORR_OK)
             fail_msg("%s %s", error.text, fixture->error.text);
         assert_memory_equal(arena, want, ARENA);
     }

@@ -41,13 +41,13 @@ static enum orr_status enqueue_operator(struct orr__cuda_queue *queue,
     return row->launch(queue, call, error);
 }
 
-enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct orr_command *command,
-                                  const struct orr_task *task, struct orr_error *error) {
+enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct orr_task *task,
+                                  struct orr_error *error) {
     const struct orr__cuda_runtime_table *rt = &queue->api->rt;
     switch (task->kind) {
     case ORR_TASK_OPERATOR: return enqueue_operator(queue, &task->call, error);
     case ORR_TASK_FUSED: return orr__cuda_fused(queue, &task->fused, error);
-    case ORR_TASK_SYNTHETIC: return orr__cuda_synthetic(queue, command, task, error);
+    case ORR_TASK_SYNTHETIC: return orr__cuda_synthetic(queue, task, error);
     case ORR_TASK_MOVE: return orr__cuda_move(queue, &task->move, error);
     case ORR_TASK_COPY:
         return orr__cuda_check(queue->api,

@@ -85,8 +85,7 @@ const struct orr__cuda_operator *orr__cuda_operator_find(const char *name);
 
 /* Enqueues a task of kind OPERATOR, FUSED, SYNTHETIC, MOVE, COPY or FILL. ORR_UNSUPPORTED names an
  * operator without kernel, or a dtype that its kernel doesn't take. */
-enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct orr_command *command,
-                                  const struct orr_task *task,
+enum orr_status orr__cuda_enqueue(struct orr__cuda_queue *queue, const struct orr_task *task,
                                   struct orr_error *error) ORR_MUST_CHECK;
 
 /* The stages of a fused kernel from `first` on, all pointwise; with a `first` of 1 or more, the
@@ -101,8 +100,7 @@ enum orr_status orr__cuda_fused(struct orr__cuda_queue *queue, const struct orr_
                                 struct orr_error *error) ORR_MUST_CHECK;
 enum orr_status orr__cuda_move(struct orr__cuda_queue *queue, const struct orr_task_move *move,
                                struct orr_error *error) ORR_MUST_CHECK;
-enum orr_status orr__cuda_synthetic(struct orr__cuda_queue *queue,
-                                    const struct orr_command *command, const struct orr_task *task,
+enum orr_status orr__cuda_synthetic(struct orr__cuda_queue *queue, const struct orr_task *task,
                                     struct orr_error *error) ORR_MUST_CHECK;
 
 /* Each launch_*.c has one list. */

@@ -92,7 +92,7 @@ static enum orr_status enqueue_device(struct cuda_stream *stream, struct cuda_sl
                               stream->queue.stream, busy);
     enum orr_status status = enqueue_delay(stream, slot, error);
     if (status == ORR_OK && plan->work == WORK_DEVICE)
-        status = orr__cuda_enqueue(&stream->queue, &slot->command, &plan->task, error);
+        status = orr__cuda_enqueue(&stream->queue, &plan->task, error);
     if (!captured)
         orr__cuda_times_end(backend->times, &slot->stamp);
     return status;
