@@ -9,7 +9,7 @@
 #include "tests/conformance.h"
 
 /* test_cuda_collectives.c tries them with more. */
-enum { RANKS_MAX = 3 };
+enum { RANKS_MAX = 2 };
 
 /* The fake's host functions take a fixed time, so that a slow kernel of the suite gets something
  * slow before it. */
