@@ -137,8 +137,8 @@ struct orr_events_collective {
     int64_t modelled_ns; /* what links would take; 0: not known */
     bool emulated;       /* its durations are those of memory */
     uint32_t size;       /* members of the group */
-    uint32_t members; /* ops present in the trace; filled by prepare */
-    uint32_t last;    /* op that arrived last; filled by prepare */
+    uint32_t members;    /* ops present in the trace; filled by prepare */
+    uint32_t last;       /* op that arrived last; filled by prepare */
 };
 
 struct orr_events_op {

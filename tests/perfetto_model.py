@@ -91,7 +91,8 @@ class Model:
         self.communicators = dict(database.execute("SELECT id, name FROM communicator"))
         self.collectives = {}
         for row in rows(database, "SELECT m.cmd, c.id, c.communicator, c.seq, c.algorithm, "
-                        "c.protocol, c.emulated, c.modelled_ns FROM collective_member AS m JOIN collective AS c "
+                        "c.protocol, c.emulated, c.modelled_ns "
+                         "FROM collective_member AS m JOIN collective AS c "
                         "ON c.id = m.collective ORDER BY m.collective"):
             self.collectives.setdefault(row["cmd"], row)
         database.close()

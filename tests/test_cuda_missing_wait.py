@@ -8,8 +8,9 @@ Without the wait ThreadSanitizer reports the data race in the kernels' own sourc
 happens-before names the producer and the consumer, in a run and in its trace, and the explorer
 shows a schedule in which the numbers are wrong.
 
-Needs the command and the fakes as built for ThreadSanitizer; skips what that shows otherwise. Prints
-TAP. Needs nothing but Python's standard library.
+Needs the command and the fakes as built for ThreadSanitizer; skips what that shows otherwise.
+
+Prints TAP. Needs nothing but Python's standard library.
 """
 import json
 import os

@@ -1,5 +1,5 @@
-/* Serial profile with CUDA devices as the machine that measures, over the fake ones: the numbers are
- * the GPU's, the devices are simulated. */
+/* Serial profile with CUDA devices as the machine that measures, over the fake ones: the numbers
+ * are the GPU's, the devices are simulated. */
 #include "runtime/cpu/cpu.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/program.h"

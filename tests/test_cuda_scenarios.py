@@ -61,9 +61,9 @@ def plays():
 
 def run(scenario, devices, *arguments):
     environment = {**os.environ, "LD_LIBRARY_PATH": str(FAKE), "OPENBLAS_NUM_THREADS": "1"}
-    command = [str(ORRERY), "run", str(scenario), *arguments, "--devices", devices, "--trace", "off"]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True,
-                          timeout=SECONDS, check=False)
+    command = [str(ORRERY), "run", str(scenario), *arguments, "--devices", devices]
+    return subprocess.run([*command, "--trace", "off"], cwd=ROOT, env=environment,
+                          capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
 def lines(text, devices):
@@ -98,7 +98,8 @@ def problem(scenario, count, arguments):
     want = run(scenario, cpu, *arguments)
     got = run(scenario, cuda, *arguments)
     if got.returncode != want.returncode:
-        return f"exit code {got.returncode}, on {cpu} {want.returncode}: {got.stderr.strip()[-500:]}"
+        return (f"exit code {got.returncode}, on {cpu} {want.returncode}: "
+                f"{got.stderr.strip()[-500:]}")
     racy = scenario.parts[1] in RACY
     if not racy and lines(got.stdout, cuda) != lines(want.stdout, cpu):
         return f"prints {got.stdout.strip()[-400:]}, on {cpu} {want.stdout.strip()[-400:]}"

@@ -10,9 +10,9 @@
  *
  * Behind every command that puts something into its CUDA stream goes an event of its own: whoever
  * awaits the command's point makes its CUDA stream wait for that event, and the host sees by it
- * that the command is done. A command that puts nothing there (a record, a marker, a wait for what is
- * over) has none: its point is reached when the command before it is done and what it waits for has
- * retired. `behind` is the last command up to here that has one.
+ * that the command is done. A command that puts nothing there (a record, a marker, a wait for what
+ * is over) has none: its point is reached when the command before it is done and what it waits for
+ * has retired. `behind` is the last command up to here that has one.
  *
  *     submit(consume, waits = {produce})
  *        cudaStreamWaitEvent(consumer's, produce's event)
@@ -325,7 +325,8 @@ enum orr_status orr__cuda_graph_end(struct orr_backend *backend, uint32_t graph,
 void orr__cuda_graph_forget(struct orr_backend *backend, uint32_t graph);
 /* Nothing is in flight. */
 void orr__cuda_graphs_close(struct cuda_backend *backend);
-/* Whether what is submitted is a node of a launch that is only kept account of; captured; either. */
+/* Whether what is submitted is a node of a launch that is only kept account of; that is captured;
+ * either. */
 bool orr__cuda_graph_replays(const struct cuda_backend *backend);
 bool orr__cuda_graph_captures(const struct cuda_backend *backend);
 bool orr__cuda_graph_is_whole(const struct cuda_backend *backend);

@@ -1,6 +1,7 @@
 /* Launches of recorded programs as CUDA graphs.
  *
- *     1st launch    one by one: memory that kernels need besides operands is found, libraries choose
+ *     1st launch    one by one: memory that kernels need besides operands is found, and libraries
+ *                   choose
  *     2nd           captured while it is submitted, then launched as a graph
  *     later ones    only kept account of while they are submitted, and launched as the same graph
  *
@@ -11,7 +12,7 @@
  *
  * When a node ran, an event tells that the graph itself records behind it (an external record
  * node). Each launch overwrites it, so that a launch whose times are not read yet keeps its
- * recording; a program has up to CUDA_RECORDINGS_MAX of them, which are captured as they are needed.
+ * recording; a program has up to CUDA_RECORDINGS_MAX of them, captured as they are needed.
  *
  * Host functions have their own slot as an argument, which changes with every launch: programs with
  * one are launched one by one, and so are those in runs with perturbations or with NCCL. */

@@ -6,8 +6,8 @@
  *     check,3,order,pass,with the wait 200 of 200 right; without it 0 of 200
  *     figure,6,launch us/op events,3.21,us
  *
- * Steps take a table of entry points, so that the same code runs over the fake devices in the tests:
- * what measures real time is skipped there, and says so.
+ * Steps take a table of entry points, so that the same code runs over the fake devices in the
+ * tests: what measures real time is skipped there, and says so.
  *
  * Neither cmocka nor any other test library is needed, since a machine with a GPU may have none.
  *
