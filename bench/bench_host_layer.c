@@ -133,6 +133,7 @@ static enum orr_status null_fail_of(struct orr_backend *backend, uint32_t stream
 
 static const struct orr_backend_verbs null_verbs = {.abi = ORR_BACKEND_ABI,
                                                     .name = "null",
+                                                    .collective = "direct",
                                                     .clock = "virtual",
                                                     .close = null_close,
                                                     .memory_create = null_memory_create,

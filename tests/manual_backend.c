@@ -329,6 +329,7 @@ static void host_spend(struct orr_backend *backend, uint32_t host, int64_t ns) {
 
 static const struct orr_backend_verbs verbs = {.abi = ORR_BACKEND_ABI,
                                                .name = "manual",
+                                               .collective = "direct",
                                                .clock = "virtual",
                                                .close = manual_close,
                                                .memory_create = memory_create,

@@ -112,6 +112,7 @@ check "the set-up finds everything where tests run" "$?$(cat "$work/setup")" = 0
 
 # A tree of three sources with the real makefile; counts of what it compiled.
 unset MAKEFLAGS BUILD_ROOT V
+export CUDA=0 # whose sources are not among them
 mkdir -p "$work/tree/runtime" "$work/tree/cli" "$work/tree/scenarios/a"
 cp -r Makefile scripts "$work/tree"
 echo 'return 1' >"$work/tree/scenarios/a/one.lua"
