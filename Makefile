@@ -139,7 +139,7 @@ HEADERS := $(sort $(filter-out $(if $(CUDA_FOUND),,tests/cuda%),\
 	$(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS) $(CUDA_DIRS) cli tests bench))))
 # Installed: the library's headers without the private twins.
 PUBLIC_HEADERS := $(filter-out %_internal.h %_private.h,\
-	$(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS))) runtime/cuda/plugin.h))
+	$(sort $(wildcard *.h $(addsuffix /*.h,$(LIB_DIRS)) runtime/cuda/plugin.h)))
 
 # Files compiled into the library as C arrays: <path> becomes $(BUILD)/gen/<path>.h, which holds
 #     static const char orr_embed_<path with _ for other characters>[] = "...";
