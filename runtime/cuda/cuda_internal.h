@@ -1,4 +1,4 @@
-/* Private to the core of the CUDA backend: backend.c, gpu.c, memory.c, stream.c, submit.c,
+/* Private to the core of the CUDA backend: backend.c, gpu.c, memory.c, stream.c, slot.c, submit.c,
  * failure.c, hostfn.c, retire.c and wait.c.
  *
  * A stream's ring, by sequence number (slot = (seq - 1) & mask):
@@ -306,6 +306,23 @@ enum orr_status orr__cuda_set_waits(struct cuda_stream *stream, const struct orr
 /* The event that is over once command `seq` is; NULL if that one is already, or has none. */
 cudaEvent_t orr__cuda_event_of(const struct cuda_stream *stream, uint64_t seq);
 
+/* --- slot.c --- */
+/* Fills the stream's next slot but for its waits; nothing is seen of it yet. */
+struct cuda_slot *orr__cuda_slot_fill(struct cuda_stream *stream, const struct orr_command *command,
+                                      struct cuda_group *group, int64_t begin_ns);
+/* The command is in its stream from here on. */
+void orr__cuda_slot_commit(struct cuda_slot *slot, struct orr_point *out_point);
+/* Ends a command whose enqueueing failed: its stream is let run dry, so that nothing uses memory of
+ * it once it is handed back. */
+void orr__cuda_slot_abandon(struct cuda_slot *slot, const struct orr_error *cause);
+/* Takes back a command that is not submitted after all. What there is of it in its stream runs. */
+void orr__cuda_slot_refuse(struct cuda_slot *slot);
+/* Records the event behind what has been put into the stream. */
+enum orr_status orr__cuda_slot_record(struct cuda_slot *slot,
+                                      struct orr_error *error) ORR_MUST_CHECK;
+/* True if the command is known to fail, or to be skipped: nothing of it is enqueued. */
+bool orr__cuda_slot_bypasses(struct cuda_slot *slot);
+
 /* --- submit.c --- */
 enum orr_status orr__cuda_submit(struct orr_backend *backend, uint32_t stream,
                                  const struct orr_command *command, const struct orr_point *waits,
@@ -316,15 +333,27 @@ enum orr_status orr__cuda_submit_group(struct orr_backend *backend, const uint32
                                        const struct orr_point *waits, uint32_t wait_count,
                                        struct orr_point *out_points, struct orr_error *error);
 
+/* --- graph_store.c --- */
+/* The graph of a program, or NULL; the second one makes it, NULL without memory. */
+struct cuda_graph *orr__cuda_graph_find(struct cuda_backend *backend, uint32_t id);
+struct cuda_graph *orr__cuda_graph_get(struct cuda_backend *backend, uint32_t id);
+void orr__cuda_graph_forget(struct orr_backend *backend, uint32_t graph);
+/* Nothing is in flight. */
+void orr__cuda_graphs_close(struct cuda_backend *backend);
+/* Events and fault cells for the graph's nodes; what a failure leaves is cleared by the caller. */
+enum orr_status orr__cuda_recording_open(struct cuda_backend *backend,
+                                         const struct cuda_graph *graph,
+                                         struct cuda_recording *recording,
+                                         struct orr_error *error) ORR_MUST_CHECK;
+void orr__cuda_recording_clear(struct cuda_backend *backend, struct cuda_graph *graph,
+                               struct cuda_recording *recording);
+
 /* --- graph.c --- */
 enum orr_status orr__cuda_graph_begin(struct orr_backend *backend, uint32_t graph,
                                       struct orr_point fork, uint32_t count,
                                       struct orr_error *error);
 enum orr_status orr__cuda_graph_end(struct orr_backend *backend, uint32_t graph,
                                     struct orr_error *error);
-void orr__cuda_graph_forget(struct orr_backend *backend, uint32_t graph);
-/* Nothing is in flight. */
-void orr__cuda_graphs_close(struct cuda_backend *backend);
 /* Whether what is submitted is a node of a launch that is only kept account of; that is captured;
  * either. */
 bool orr__cuda_graph_replays(const struct cuda_backend *backend);

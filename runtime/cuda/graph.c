@@ -17,7 +17,6 @@
  * Host functions have their own slot as an argument, which changes with every launch: programs with
  * one are launched one by one, and so are those in runs with perturbations or with NCCL. */
 #include <assert.h>
-#include <string.h>
 
 #include "runtime/cuda/cuda_internal.h"
 
@@ -28,80 +27,6 @@ static struct cuda_launch *launch_of(struct cuda_backend *backend) {
 static enum orr_status call(struct cuda_backend *backend, cudaError_t code, const char *name,
                             struct orr_error *error) {
     return orr__cuda_check(backend->api, code, name, error);
-}
-
-/* --- recordings --- */
-
-static void recording_clear(struct cuda_backend *backend, struct cuda_graph *graph,
-                            struct cuda_recording *recording) {
-    for (uint32_t i = 0; recording->ends && i < graph->node_count; i++)
-        orr__cuda_event_give(backend->streams[graph->nodes[i]]->device->gpu, &recording->ends[i]);
-    orr_memory_free(backend->memory, recording->ends);
-    if (recording->faults)
-        (void)backend->api->rt.cudaFreeHost(recording->faults);
-    if (recording->exec)
-        (void)backend->api->rt.cudaGraphExecDestroy(recording->exec);
-    *recording = (struct cuda_recording){0};
-}
-
-static enum orr_status recording_open(struct cuda_backend *backend, const struct cuda_graph *graph,
-                                      struct cuda_recording *recording, struct orr_error *error) {
-    void *faults = NULL;
-    size_t fault_bytes = graph->node_count * sizeof *recording->faults;
-    enum orr_status status = call(backend, backend->api->rt.cudaMallocHost(&faults, fault_bytes),
-                                  "cudaMallocHost", error);
-    if (status != ORR_OK)
-        return status;
-    memset(faults, 0, fault_bytes);
-    recording->faults = faults;
-    recording->ends =
-        orr_memory_alloc(backend->memory, graph->node_count * sizeof *recording->ends);
-    if (!recording->ends)
-        return orr_error_set(error, ORR_NO_MEMORY, "cuda: no memory for a graph of %u nodes",
-                             graph->node_count);
-    for (uint32_t i = 0; status == ORR_OK && i < graph->node_count; i++)
-        status = orr__cuda_event_take(backend, backend->streams[graph->nodes[i]]->device->gpu,
-                                      &recording->ends[i], error);
-    return status;
-}
-
-/* --- graphs --- */
-
-static struct cuda_graph *graph_find(struct cuda_backend *backend, uint32_t id) {
-    return id < backend->graph_capacity ? backend->graphs[id] : NULL;
-}
-
-static struct cuda_graph *graph_get(struct cuda_backend *backend, uint32_t id) {
-    if (orr_memory_grow(backend->memory, &backend->graphs, &backend->graph_capacity, (size_t)id + 1,
-                        sizeof(struct cuda_graph *), CUDA_GRAPHS_MAX) != ORR_OK)
-        return NULL;
-    if (!backend->graphs[id])
-        backend->graphs[id] = orr_memory_alloc(backend->memory, sizeof *backend->graphs[id]);
-    return backend->graphs[id];
-}
-
-static void graph_free(struct cuda_backend *backend, struct cuda_graph *graph) {
-    for (int i = 0; i < CUDA_RECORDINGS_MAX; i++)
-        recording_clear(backend, graph, &graph->recordings[i]);
-    orr_memory_free(backend->memory, graph->nodes);
-    orr_memory_free(backend->memory, graph->lanes);
-    orr_memory_free(backend->memory, graph);
-}
-
-void orr__cuda_graph_forget(struct orr_backend *base, uint32_t id) {
-    struct cuda_backend *backend = orr__cuda(base);
-    struct cuda_graph *graph = graph_find(backend, id);
-    if (!graph)
-        return;
-    graph_free(backend, graph);
-    backend->graphs[id] = NULL;
-}
-
-void orr__cuda_graphs_close(struct cuda_backend *backend) {
-    for (size_t i = 0; i < backend->graph_capacity; i++)
-        if (backend->graphs[i])
-            graph_free(backend, backend->graphs[i]);
-    orr_memory_free(backend->memory, backend->graphs);
 }
 
 /* --- the first launch: which streams there are --- */
@@ -187,7 +112,8 @@ static enum orr_status gather_lanes(struct cuda_backend *backend, struct orr_err
 static enum orr_status capture_begin(struct cuda_backend *backend, struct orr_error *error) {
     struct cuda_launch *launch = launch_of(backend);
     cudaStream_t origin = launch->origin->queue.stream;
-    enum orr_status status = recording_open(backend, launch->graph, launch->recording, error);
+    enum orr_status status =
+        orr__cuda_recording_open(backend, launch->graph, launch->recording, error);
     if (status == ORR_OK)
         status = orr__cuda_event_take(backend, launch->origin->device->gpu, &launch->fork, error);
     if (status == ORR_OK)
@@ -221,7 +147,7 @@ static void launch_plainly(struct cuda_backend *backend) {
     if (captured)
         (void)backend->api->rt.cudaGraphDestroy(captured);
     if (launch->mode == CUDA_LAUNCH_CAPTURE)
-        recording_clear(backend, graph, launch->recording);
+        orr__cuda_recording_clear(backend, graph, launch->recording);
     (void)backend->api->rt.cudaGetLastError();
     graph->plain = true;
     launch_drop(backend);
@@ -233,7 +159,7 @@ enum orr_status orr__cuda_graph_begin(struct orr_backend *base, uint32_t id, str
                                       uint32_t count, struct orr_error *error) {
     struct cuda_backend *backend = orr__cuda(base);
     struct cuda_launch *launch = launch_of(backend);
-    struct cuda_graph *graph = graph_get(backend, id);
+    struct cuda_graph *graph = orr__cuda_graph_get(backend, id);
     if (!graph)
         return orr_error_set(error, ORR_NO_MEMORY, "cuda: no memory for a graph");
     launch_drop(backend); /* one that was never completed */
@@ -478,7 +404,7 @@ void orr__cuda_graph_interrupt(struct cuda_backend *backend) {
         if (captured)
             (void)backend->api->rt.cudaGraphDestroy(captured);
         give_captured_events(backend);
-        recording_clear(backend, launch->graph, launch->recording);
+        orr__cuda_recording_clear(backend, launch->graph, launch->recording);
     }
     set_behind(backend);
     launch_abandon(backend, &cause);
@@ -491,7 +417,7 @@ enum orr_status orr__cuda_graph_end(struct orr_backend *base, uint32_t id,
     struct cuda_launch *launch = launch_of(backend);
     struct orr_error cause = launch->cause;
     (void)error;
-    if (!launch->graph || launch->graph != graph_find(backend, id))
+    if (!launch->graph || launch->graph != orr__cuda_graph_find(backend, id))
         return ORR_OK; /* it was interrupted */
     launch->graph->launches++;
     if (launch->mode == CUDA_LAUNCH_PLAIN) {

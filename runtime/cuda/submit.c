@@ -1,6 +1,4 @@
 /* Commands on their way into CUDA streams. */
-#include <assert.h>
-#include <string.h>
 
 #include "runtime/collective.h"
 #include "runtime/cuda/cuda_internal.h"
@@ -112,110 +110,6 @@ static enum orr_status enqueue(struct cuda_stream *stream, struct cuda_slot *slo
     return ORR_OK;
 }
 
-/* --- slots --- */
-
-/* Fills the next slot but for waits; nothing is seen of it yet. */
-static struct cuda_slot *slot_fill(struct cuda_stream *stream, const struct orr_command *command,
-                                   struct cuda_group *group, int64_t begin_ns) {
-    struct cuda_backend *backend = stream->backend;
-    uint64_t seq = stream->submitted + 1;
-    struct cuda_slot *slot = orr__cuda_slot(stream, seq);
-    assert(!slot->own);
-    slot->command = *command;
-    slot->command.collective = NULL; /* the group has a copy */
-    slot->stream = stream;
-    slot->group = group;
-    slot->behind = stream->behind > stream->retired ? stream->behind : 0;
-    slot->timed = slot->bypassed = slot->failed = false;
-    slot->stamp = (struct orr__cuda_stamp){0};
-    slot->covered = 0;
-    slot->end = NULL;
-    slot->fault = &stream->faults[(seq - 1) & stream->mask];
-    atomic_store_explicit(&slot->host_state, CUDA_HOST_NONE, memory_order_relaxed);
-    struct orr_record_command *record = &slot->command.record;
-    record->seq = seq;
-    record->device = stream->device_id;
-    record->stream = stream->id;
-    if (backend->config.runner == ORR_RUNNER_PER_DEVICE) {
-        record->host = 1 + stream->device_id;
-        record->enqueue_ns = begin_ns;
-    }
-    if (record->enqueue_ns == ORR_TIME_NONE)
-        record->enqueue_ns = begin_ns;
-    slot->perturbed = orr__perturb_command(backend->perturb, record);
-    return slot;
-}
-
-/* The command is in its stream from here on. */
-static void slot_commit(struct cuda_slot *slot, struct orr_point *out_point) {
-    struct cuda_stream *stream = slot->stream;
-    struct cuda_backend *backend = stream->backend;
-    uint64_t seq = ++stream->submitted;
-    if (slot->own)
-        stream->behind = slot->behind = seq;
-    if (!stream->busy) {
-        assert(backend->busy_count < backend->busy_capacity);
-        backend->busy[backend->busy_count++] = stream;
-        stream->busy = true;
-    }
-    slot->enqueued_ns = orr__cuda_now(backend);
-    *out_point =
-        (struct orr_point){.stream = stream->id, .seq = seq, .cmd = slot->command.record.id};
-}
-
-/* Ends a command whose enqueueing failed: its stream is let run dry, so that nothing uses memory of
- * it once it is handed back. */
-static void slot_abandon(struct cuda_slot *slot, const struct orr_error *cause) {
-    struct cuda_stream *stream = slot->stream;
-    orr__cuda_fail(slot, cause);
-    stream->backend->blamed |= orr__cuda_check_lost(stream->backend, cause);
-    if (!stream->backend->lost)
-        orr__cuda_quiet(stream);
-    orr__cuda_times_discard(stream->backend->times, &slot->stamp);
-    orr__cuda_event_give(stream->device->gpu, &slot->own);
-}
-
-/* Takes back a command that is not submitted after all. What there is of it in its stream runs. */
-static void slot_refuse(struct cuda_slot *slot) {
-    struct cuda_stream *stream = slot->stream;
-    orr__cuda_quiet(stream);
-    orr__cuda_times_discard(stream->backend->times, &slot->stamp);
-    orr__cuda_event_give(stream->device->gpu, &slot->own);
-}
-
-/* Records the event behind what has been put into the stream. */
-static enum orr_status record_end(struct cuda_slot *slot, struct orr_error *error) {
-    struct cuda_stream *stream = slot->stream;
-    struct cuda_backend *backend = stream->backend;
-    if (!slot->own)
-        return ORR_OK;
-    enum orr_status status = orr__cuda_use(backend, stream->device->gpu, error);
-    if (status == ORR_OK)
-        status = orr__cuda_graph_record(slot, error);
-    if (status != ORR_OK)
-        return status;
-    return orr__cuda_check(backend->api,
-                           backend->api->rt.cudaEventRecord(slot->own, stream->queue.stream),
-                           "cudaEventRecord", error);
-}
-
-/* True if the command is known to fail, or to be skipped: nothing of it is enqueued. */
-static bool slot_bypasses(struct cuda_slot *slot) {
-    struct cuda_stream *stream = slot->stream;
-    struct cuda_backend *backend = stream->backend;
-    struct orr_error error = {0};
-    uint64_t seq = slot->command.record.seq;
-    if (backend->lost)
-        orr__cuda_poison(stream, seq, &backend->loss);
-    slot->bypassed = orr__cuda_is_poisoned(stream, seq) || orr__cuda_inherit(stream, slot);
-    if (!slot->bypassed && slot->perturbed.fault) {
-        (void)orr__perturb_fail(slot->perturbed.fault, stream->device_id, &error);
-        orr__cuda_fail(slot, &error);
-        slot->bypassed = true;
-    }
-    return slot->bypassed;
-}
-
 /* --- one command --- */
 
 /* A node of a graph: nothing but an account of it, or captured. What fails in a capture fails the
@@ -233,7 +127,7 @@ static void submit_node(struct cuda_stream *stream, struct cuda_slot *slot,
     if (status == ORR_OK)
         status = enqueue(stream, slot, plan, cause);
     if (status == ORR_OK)
-        (void)!record_end(slot, cause);
+        (void)!orr__cuda_slot_record(slot, cause);
 }
 
 /* ORR_UNSUPPORTED: there is no kernel for it; ORR_NO_MEMORY: for the call. It is not submitted
@@ -242,7 +136,7 @@ static enum orr_status submit_planned(struct cuda_stream *stream, struct cuda_sl
                                       const struct plan *plan, struct orr_error *error) {
     struct cuda_backend *backend = stream->backend;
     struct orr_error cause = {0};
-    bool bypassed = slot_bypasses(slot);
+    bool bypassed = orr__cuda_slot_bypasses(slot);
     if (orr__cuda_graph_is_whole(backend)) {
         submit_node(stream, slot, plan);
         return ORR_OK;
@@ -259,13 +153,13 @@ static enum orr_status submit_planned(struct cuda_stream *stream, struct cuda_sl
     if (status == ORR_OK && acts)
         status = enqueue(stream, slot, plan, &cause);
     if (status == ORR_UNSUPPORTED || status == ORR_NO_MEMORY) {
-        slot_refuse(slot);
+        orr__cuda_slot_refuse(slot);
         return orr_error_set(error, status, "%s", cause.text);
     }
     if (status == ORR_OK)
-        status = record_end(slot, &cause);
+        status = orr__cuda_slot_record(slot, &cause);
     if (status != ORR_OK)
-        slot_abandon(slot, &cause);
+        orr__cuda_slot_abandon(slot, &cause);
     return ORR_OK;
 }
 
@@ -293,11 +187,11 @@ enum orr_status orr__cuda_submit(struct orr_backend *base, uint32_t id,
         status = orr__cuda_set_waits(stream, waits, wait_count, error);
     if (status != ORR_OK)
         return status;
-    struct cuda_slot *slot = slot_fill(stream, command, NULL, begin_ns);
+    struct cuda_slot *slot = orr__cuda_slot_fill(stream, command, NULL, begin_ns);
     status = submit_planned(stream, slot, &plan, error);
     if (status != ORR_OK)
         return status;
-    slot_commit(slot, out_point);
+    orr__cuda_slot_commit(slot, out_point);
     orr__cuda_graph_submitted(slot, plan.work == WORK_HOST);
     return ORR_OK;
 }
@@ -395,7 +289,7 @@ static void group_fill(struct cuda_backend *backend, struct cuda_group *group,
         slot->own = NULL;
         group->members[i] = (struct cuda_wait){stream, stream->submitted + 1};
         group->collectives[i] = *commands[i].collective;
-        slot = slot_fill(stream, &commands[i], group, begin_ns);
+        slot = orr__cuda_slot_fill(stream, &commands[i], group, begin_ns);
         slot->own = own;
         backend->members[i] = (struct orr__cuda_member){.queue = &stream->queue,
                                                         .device = stream->device_id,
@@ -413,7 +307,7 @@ static struct cuda_slot *member_slot(const struct cuda_group *group, uint32_t in
 static bool group_bypasses(struct cuda_group *group) {
     bool bypassed = false;
     for (uint32_t i = 0; i < group->count; i++)
-        bypassed = slot_bypasses(member_slot(group, i)) || bypassed;
+        bypassed = orr__cuda_slot_bypasses(member_slot(group, i)) || bypassed;
     for (uint32_t i = 0; bypassed && i < group->count; i++) {
         struct cuda_slot *slot = member_slot(group, i);
         (void)orr__cuda_inherit(slot->stream, slot);
@@ -446,7 +340,7 @@ static enum orr_status group_enqueue(struct cuda_backend *backend, struct cuda_g
     if (!captured)
         orr__cuda_times_end_group(backend->times, backend->stamps, group->count);
     for (uint32_t i = 0; status == ORR_OK && i < group->count; i++)
-        status = record_end(member_slot(group, i), error);
+        status = orr__cuda_slot_record(member_slot(group, i), error);
     return status;
 }
 
@@ -470,13 +364,13 @@ static void group_abandon(struct cuda_group *group, const struct orr_error *caus
     for (uint32_t i = 0; i < group->count; i++)
         orr__cuda_fail(member_slot(group, i), cause);
     for (uint32_t i = 0; i < group->count; i++)
-        slot_abandon(member_slot(group, i), cause);
+        orr__cuda_slot_abandon(member_slot(group, i), cause);
 }
 
 static void group_refuse(struct cuda_group *group) {
     for (uint32_t i = 0; i < group->count; i++) {
         struct cuda_slot *slot = member_slot(group, i);
-        slot_refuse(slot);
+        orr__cuda_slot_refuse(slot);
         slot->group = NULL;
     }
     orr_memory_free(group->members[0].stream->backend->memory, group);
@@ -520,7 +414,7 @@ enum orr_status orr__cuda_submit_group(struct orr_backend *base, const uint32_t 
     if (status != ORR_OK)
         group_abandon(group, &cause);
     for (uint32_t i = 0; i < count; i++) {
-        slot_commit(member_slot(group, i), &out_points[i]);
+        orr__cuda_slot_commit(member_slot(group, i), &out_points[i]);
         orr__cuda_graph_submitted(member_slot(group, i), false);
     }
     return ORR_OK;
