@@ -213,6 +213,7 @@ static void test_timing_only_has_nothing_to_measure(void **state) {
     struct orr_runtime *runtime;
     assert_int_equal(orr_runtime_create(&f.config, &runtime, &f.error), ORR_UNSUPPORTED);
     assert_non_null(strstr(f.error.text, "timing only"));
+    orr_record_memory_destroy(&f.store);
 }
 
 int main(void) {
