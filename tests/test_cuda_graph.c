@@ -22,9 +22,12 @@ static enum orr_status open_over_fake(const struct orr_backend_config *config,
     return orr__cuda_open(orr_fake_cuda_api(t->fake), &own, out_backend, error);
 }
 
-static void open_target(struct target *t, const struct orr_fake_cuda_options *fake) {
+static void open_with_depth(struct target *t, const struct orr_fake_cuda_options *fake,
+                            uint32_t depth) {
     *t = (struct target){.fake = NULL};
     fixture_prepare(&t->f, fake ? open_over_fake : orr_cpu_open, DEVICES);
+    for (uint32_t i = 0; i < DEVICES; i++)
+        t->f.specs[i].queue_depth = depth;
     if (fake) {
         t->options.timestamps = ORR_CUDA_TIMESTAMPS_EVENTS;
         t->f.config.options = t;
@@ -32,6 +35,10 @@ static void open_target(struct target *t, const struct orr_fake_cuda_options *fa
                          ORR_OK);
     }
     fixture_start(&t->f);
+}
+
+static void open_target(struct target *t, const struct orr_fake_cuda_options *fake) {
+    open_with_depth(t, fake, 0);
 }
 
 static void close_target(struct target *t) {
@@ -189,6 +196,34 @@ static void test_launches_in_flight_have_recordings_of_their_own(void **state) {
     close_target(&t);
 }
 
+/* A launch that is captured while so much is in flight that the backend looks for what is done. */
+static void test_programs_longer_than_half_a_queue(void **state) {
+    (void)state;
+    enum { DEPTH = 64, AHEAD = 20, NODES = 40, ROUNDS = 4 };
+    for (int engine = ORR_FAKE_SIMULATED; engine <= ORR_FAKE_THREADS; engine++) {
+        const struct orr_fake_cuda_options fake = {.engine = (enum orr_fake_engine)engine};
+        struct target t;
+        struct orr_program *program;
+        open_with_depth(&t, &fake, DEPTH);
+        struct orr_stream *stream = compute(&t.f, 0);
+        struct orr_buffer *a = alloc(stream, BYTES, "a"), *b = alloc(stream, BYTES, "b");
+        assert_int_equal(orr_program_begin(t.f.runtime, &program), ORR_OK);
+        for (int i = 0; i < NODES; i++)
+            launch(stream, "step", a, b);
+        assert_int_equal(orr_program_end(program), ORR_OK);
+        for (int round = 0; round < ROUNDS; round++) {
+            for (int i = 0; i < AHEAD; i++)
+                assert_int_equal(orr_stream_fill(stream, a, 0, BYTES, 1), ORR_OK);
+            assert_int_equal(orr_program_launch(program, stream), ORR_OK);
+            if (orr_runtime_finish(t.f.runtime) != ORR_OK)
+                fail_msg("%s", fixture_error(&t.f));
+        }
+        assert_int_equal(orr_fake_cuda_calls(t.fake, "cudaGraphLaunch"), ROUNDS - 1);
+        orr_program_destroy(&program);
+        close_target(&t);
+    }
+}
+
 static void test_host_functions_and_the_option_keep_graphs_out(void **state) {
     (void)state;
     uint64_t expected[LAUNCHES], digests[LAUNCHES];
@@ -268,6 +303,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_later_launches_are_graphs),
         cmocka_unit_test(test_launches_in_flight_have_recordings_of_their_own),
+        cmocka_unit_test(test_programs_longer_than_half_a_queue),
         cmocka_unit_test(test_host_functions_and_the_option_keep_graphs_out),
         cmocka_unit_test(test_nodes_have_times),
         cmocka_unit_test(test_failing_calls),

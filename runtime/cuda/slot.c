@@ -39,7 +39,9 @@ void orr__cuda_slot_commit(struct cuda_slot *slot, struct orr_point *out_point) 
     struct cuda_backend *backend = stream->backend;
     uint64_t seq = ++stream->submitted;
     if (slot->own)
-        stream->behind = slot->behind = seq;
+        slot->behind = seq;
+    if (slot->own && !slot->covered) /* events of a capture are nothing to look at */
+        stream->behind = seq;
     if (!stream->busy) {
         assert(backend->busy_count < backend->busy_capacity);
         backend->busy[backend->busy_count++] = stream;
