@@ -283,6 +283,7 @@ enum orr_status orr_profiled_open(const struct orr_backend_config *config,
         return no_memory(error);
     *profiled = (struct profiled){.memory = config->memory,
                                   .describe = config->describe,
+                                  .names = config->names,
                                   .durations = {.memory = config->memory}};
     enum orr_status status = open_both(profiled, config, error);
     if (status != ORR_OK) {

@@ -1,6 +1,7 @@
 /* Commands on the inner machine, each alone. */
 #include <assert.h>
 
+#include "runtime/names.h"
 #include "sim/profiled/profiled_internal.h"
 
 enum { COLD_RUNS = 3 };
@@ -41,13 +42,21 @@ static struct orr_command inner_command(const struct profiled *profiled,
     return inner;
 }
 
-static enum orr_status wait_for(struct profiled *profiled, const struct orr_point *points,
-                                uint32_t count, struct orr_error *error) {
+/* "embedding: index 9 is out of range" */
+static enum orr_status fail(const struct profiled *profiled, const struct orr_command *command,
+                            struct orr_error *error) {
+    const char *name =
+        profiled->names ? orr_names_text(profiled->names, command->record.name) : "command";
+    return orr_error_set(error, ORR_DEVICE_FAILED, "%s: %s", name, profiled->cause.text);
+}
+
+static enum orr_status wait_for(struct profiled *profiled, const struct orr_command *command,
+                                const struct orr_point *points, uint32_t count,
+                                struct orr_error *error) {
     enum orr_status status =
         profiled->on->wait(profiled->inner, 0, points, count, ORR_WAIT_ALL, ORR_TIME_MAX, error);
-    if (status == ORR_OK && profiled->cause.status != ORR_OK)
-        return orr_error_set(error, ORR_DEVICE_FAILED, "%s", profiled->cause.text);
-    return status;
+    bool failed = status == ORR_OK && profiled->cause.status != ORR_OK;
+    return failed ? fail(profiled, command, error) : status;
 }
 
 static enum orr_status run_once(struct profiled *profiled, const struct orr_command *command,
@@ -58,7 +67,7 @@ static enum orr_status run_once(struct profiled *profiled, const struct orr_comm
     enum orr_status status =
         profiled->on->submit(profiled->inner, stream, &inner, NULL, 0, &point, error);
     if (status == ORR_OK)
-        status = wait_for(profiled, &point, 1, error);
+        status = wait_for(profiled, command, &point, 1, error);
     if (status != ORR_OK)
         return status;
     assert(job.retired);
@@ -154,5 +163,6 @@ enum orr_status orr__profiled_run_group(struct profiled *profiled, const uint32_
     enum orr_status status = profiled->on->submit_group(
         profiled->inner, streams, profiled->commands, count, NULL, 0, profiled->points, error);
     profiled->counters.modelled++;
-    return status == ORR_OK ? wait_for(profiled, profiled->points, count, error) : status;
+    return status == ORR_OK ? wait_for(profiled, &commands[0], profiled->points, count, error)
+                            : status;
 }

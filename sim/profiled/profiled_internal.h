@@ -49,7 +49,8 @@ struct profiled {
     struct orr_backend *inner, *sim;
     const struct orr_backend_verbs *on, *in; /* theirs: of inner, of sim */
     orr_command_describe describe;
-    struct orr_error cause; /* of the last inner command that failed */
+    const struct orr_names *names; /* NULL: none */
+    struct orr_error cause;        /* of the last inner command that failed */
     struct profiled_durations durations;
     struct profiled_memo *memos; /* by host */
     size_t memo_capacity;
