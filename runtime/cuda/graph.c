@@ -218,7 +218,6 @@ void orr__cuda_graph_node(struct cuda_slot *slot, uint32_t member, bool works) {
         return;
     slot->end = launch->recording->ends[node];
     slot->fault = &launch->recording->faults[node];
-    orr__cuda_times_replayed(backend->times, &slot->stamp, slot->stream->device->gpu->index);
 }
 
 enum orr_status orr__cuda_graph_enter(struct cuda_slot *slot, struct orr_error *error) {
@@ -338,6 +337,19 @@ static enum orr_status release_lanes(struct cuda_backend *backend, cudaEvent_t o
     return status;
 }
 
+/* Not before the capture has ended: a clock that is compared anew queries events. */
+static void stamp_nodes(struct cuda_backend *backend) {
+    const struct cuda_graph *graph = launch_of(backend)->graph;
+    for (size_t i = 0; i < graph->lane_count; i++) {
+        struct cuda_stream *stream = backend->streams[graph->lanes[i].stream];
+        for (uint32_t k = 0; k < graph->lanes[i].count; k++) {
+            struct cuda_slot *slot = orr__cuda_slot(stream, graph->lanes[i].base + k + 1);
+            if (slot->end)
+                orr__cuda_times_replayed(backend->times, &slot->stamp, stream->device->gpu->index);
+        }
+    }
+}
+
 static enum orr_status graph_launch(struct cuda_backend *backend, struct orr_error *error) {
     struct cuda_launch *launch = launch_of(backend);
     cudaStream_t origin = launch->origin->queue.stream;
@@ -435,6 +447,7 @@ enum orr_status orr__cuda_graph_end(struct orr_backend *base, uint32_t id,
         }
     }
     set_behind(backend);
+    stamp_nodes(backend);
     if (status == ORR_OK)
         status = graph_launch(backend, &cause);
     if (status != ORR_OK)

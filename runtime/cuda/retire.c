@@ -212,6 +212,8 @@ static void sweep(struct cuda_backend *backend) {
 bool orr__cuda_retire(struct cuda_backend *backend, bool must) {
     if (backend->retiring || backend->busy_count == 0)
         return false; /* called from within the callback: the outer call goes on */
+    if (orr__cuda_graph_captures(backend))
+        return false; /* queries are prohibited to a thread that captures */
     bool any = false, more = true;
     backend->retiring = true;
     backend->look++;

@@ -201,8 +201,12 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
         return orr__fake_leave(fake, event ? orr__fake_capture_touched(fake, event)
                                            : cudaErrorInvalidResourceHandle);
     }
+    cudaError_t code = orr__fake_capture_forbids(fake);
+    if (code != cudaSuccess) {
+        return orr__fake_leave(fake, code);
+    }
     bool done = !event->work || orr__fake_work_done(fake, event->work);
-    cudaError_t code = orr__fake_found(fake);
+    code = orr__fake_found(fake);
     return orr__fake_leave(fake, code == cudaSuccess && !done ? cudaErrorNotReady : code);
 }
 
@@ -216,6 +220,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     if (!event || event->capture) {
         return orr__fake_leave(fake, event ? orr__fake_capture_touched(fake, event)
                                            : cudaErrorInvalidResourceHandle);
+    }
+    cudaError_t code = orr__fake_capture_forbids(fake);
+    if (code != cudaSuccess) {
+        return orr__fake_leave(fake, code);
     }
     if (event->work) {
         orr__fake_work_wait(fake, event->work);
