@@ -360,12 +360,12 @@ static void a_capture_is_ended_by_its_origin(void **state) {
 static void run_forbidden(struct fake *f) {
     void *p;
     cudaStream_t a = fake_stream(f);
-    cudaEvent_t e = fake_event(f);
+    cudaEvent_t e = fake_event(f), other = fake_event(f);
     struct cudaMemPoolProps props = {.allocType = cudaMemAllocationTypePinned,
                                      .location = {.type = cudaMemLocationTypeDevice, .id = 0}};
     cudaMemPool_t pool;
     CALL(cudaMemPoolCreate(&pool, &props));
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 11; i++) {
         begin(f, a);
         CALL(cudaEventRecord(e, a));
         const struct orr__cuda_runtime_table *rt = f->rt;
@@ -377,6 +377,8 @@ static void run_forbidden(struct fake *f) {
                            : i == 5 ? rt->cudaEventQuery(e)
                            : i == 6 ? rt->cudaEventSynchronize(e)
                            : i == 7 ? rt->cudaFree(&p)
+                           : i == 8 ? rt->cudaEventQuery(other)
+                           : i == 9 ? rt->cudaEventSynchronize(other)
                                     : rt->cudaMallocFromPoolAsync(&p, 8, pool, a);
         assert_int_equal(code, i == 5 || i == 6 ? cudaErrorCapturedEvent
                                                 : cudaErrorStreamCaptureUnsupported);
