@@ -183,7 +183,8 @@ struct orr__cuda_api {
                             struct orr_error *error);
     /* The host's clock, ns: CLOCK_MONOTONIC, or that of a simulated host. */
     int64_t (*now)(const struct orr__cuda_api *api);
-    /* NULL, or frees the table: the last that a backend's close calls. */
+    /* NULL: whoever filled the table frees it, after every backend over it. Else the table belongs
+     * to the one backend that is opened over it, whose close calls this last. */
     void (*release)(struct orr__cuda_api *api);
     /* The host does nothing for about so long; between two looks at events, of which it waits for
      * any. NULL: it looks again at once. */

@@ -24,8 +24,9 @@
 #include "runtime/cuda/api.h"
 #include "runtime/cuda/plugin.h"
 
-/* Opens logical devices over a table of entry points, borrowed until close. config->options is a
- * struct orr_cuda_options or NULL. ORR_UNAVAILABLE and the reason if there is no GPU to run on. */
+/* Opens logical devices over a table of entry points, borrowed until close, which calls its
+ * `release` if that is set; not so when this fails. config->options is a struct orr_cuda_options
+ * or NULL. ORR_UNAVAILABLE and the reason if there is no GPU to run on. */
 enum orr_status orr__cuda_open(struct orr__cuda_api *api, const struct orr_backend_config *config,
                                struct orr_backend **out_backend,
                                struct orr_error *error) ORR_MUST_CHECK;

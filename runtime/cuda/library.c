@@ -212,10 +212,6 @@ static void rest(const struct orr__cuda_api *api, int64_t ns) {
     (void)nanosleep(&time, NULL);
 }
 
-static void release(struct orr__cuda_api *api) {
-    orr__cuda_library_close(&api);
-}
-
 enum orr_status orr__cuda_library_open(const char *cudart, const struct orr_memory *memory,
                                        struct orr__cuda_api **out_api, struct orr_error *error) {
     *out_api = NULL;
@@ -227,7 +223,6 @@ enum orr_status orr__cuda_library_open(const char *cudart, const struct orr_memo
     api->load = load;
     api->now = now;
     api->rest = rest;
-    api->release = release;
     enum orr_status status = ORR_OK;
     if (cudart && !(real->cudart = orr_memory_text(memory, cudart, strlen(cudart))))
         status = orr_error_set(error, ORR_NO_MEMORY, "cuda: no memory for a path");

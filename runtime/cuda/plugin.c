@@ -8,7 +8,11 @@ static const char *cudart_of(const struct orr_cuda_options *options) {
     return options ? options->cudart : NULL;
 }
 
-/* The table of real libraries is the backend's, which releases it when it is closed. */
+static void release(struct orr__cuda_api *api) {
+    orr__cuda_library_close(&api);
+}
+
+/* The table is opened for this one backend, which releases it when it is closed. */
 static enum orr_status open(const struct orr_backend_config *config,
                             struct orr_backend **out_backend, struct orr_error *error) {
     struct orr__cuda_api *api;
@@ -19,6 +23,7 @@ static enum orr_status open(const struct orr_backend_config *config,
         orr__cuda_library_open(cudart_of(config->options), config->memory, &api, error);
     if (status != ORR_OK)
         return status;
+    api->release = release;
     status = orr__cuda_probe_gpus(api, &gpus, error);
     if (status == ORR_OK)
         status = orr__cuda_open(api, config, out_backend, error);
