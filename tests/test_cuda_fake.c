@@ -542,8 +542,19 @@ static void several_gpus_are_told_apart(void **state) {
     CALL(cudaStreamWaitEvent(on1, of0, 0)); /* across GPUs */
     CALL(cudaDeviceCanAccessPeer(&can, 0, 1));
     assert_int_equal(can, 1);
-    CALL(cudaDeviceEnablePeerAccess(0, 0));
-    REFUSED(cudaErrorPeerAccessAlreadyEnabled, cudaDeviceEnablePeerAccess(0, 0));
+    const struct cudaMemPoolProps props = {
+        .allocType = cudaMemAllocationTypePinned,
+        .location = {.type = cudaMemLocationTypeDevice, .id = 1}};
+    struct cudaMemAccessDesc access = {.location = {.type = cudaMemLocationTypeDevice, .id = 0},
+                                       .flags = cudaMemAccessFlagsProtReadWrite};
+    cudaMemPool_t pool;
+    CALL(cudaMemPoolCreate(&pool, &props));
+    CALL(cudaMemPoolSetAccess(pool, &access, 1));
+    access.location.id = 2;
+    REFUSED(cudaErrorInvalidDevice, cudaMemPoolSetAccess(pool, &access, 1));
+    access = (struct cudaMemAccessDesc){.location = props.location};
+    REFUSED(cudaErrorInvalidValue, cudaMemPoolSetAccess(pool, &access, 1));
+    CALL(cudaMemPoolDestroy(pool));
     CALL(cudaDeviceSynchronize());
     fake_close(f);
 }

@@ -45,7 +45,6 @@ static int look_around(const struct orr__cuda_runtime_table *rt) {
     TRY(cudaDeviceGetAttribute(&number, cudaDevAttrWarpSize, 0));
     TRY(cudaGetDeviceProperties(&properties, 0));
     TRY(cudaDeviceCanAccessPeer(&number, 0, 1));
-    TRY(cudaDeviceEnablePeerAccess(1, 0));
     TRY(cudaDeviceGetStreamPriorityRange(&number, &number));
     TRY(cudaMemGetInfo(&free_bytes, &total));
     failures += strcmp(rt->cudaGetErrorName(cudaSuccess), "cudaSuccess") != 0;
@@ -67,6 +66,7 @@ static int make(const struct orr__cuda_runtime_table *rt, struct things *t) {
     TRY(cudaMemPoolCreate(&t->pool, &props));
     TRY(cudaMemPoolSetAttribute(t->pool, cudaMemPoolAttrReleaseThreshold, &threshold));
     TRY(cudaMemPoolGetAttribute(t->pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+    TRY(cudaMemPoolSetAccess(t->pool, NULL, 0));
     TRY(cudaMallocFromPoolAsync(&t->pooled, BYTES, t->pool, t->a));
     TRY(cudaLibraryLoadData(&t->library, image, NULL, NULL, 0, NULL, NULL, 0));
     TRY(cudaLibraryGetKernel(&t->spin, t->library, "spin"));

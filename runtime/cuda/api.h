@@ -38,7 +38,6 @@
     X(cudaGetDeviceProperties)                                                                     \
     X(cudaDeviceSynchronize)                                                                       \
     X(cudaDeviceCanAccessPeer)                                                                     \
-    X(cudaDeviceEnablePeerAccess)                                                                  \
     X(cudaMemGetInfo)                                                                              \
     X(cudaMalloc)                                                                                  \
     X(cudaFree)                                                                                    \
@@ -68,6 +67,7 @@
     X(cudaMemPoolCreate)                                                                           \
     X(cudaMemPoolDestroy)                                                                          \
     X(cudaMemPoolSetAttribute)                                                                     \
+    X(cudaMemPoolSetAccess)                                                                        \
     X(cudaMemPoolGetAttribute)                                                                     \
     X(cudaMallocFromPoolAsync)                                                                     \
     X(cudaFreeAsync)                                                                               \

@@ -139,12 +139,37 @@ static enum orr_status pool_create(struct cuda_backend *backend, struct cuda_dev
         "cudaMemPoolSetAttribute", error);
 }
 
+/* Kernels and NCCL of the run's other GPUs may use the pool's memory, if the GPUs reach each other.
+ * Access to peers as such does not include memory of pools. */
+static enum orr_status pool_share(struct cuda_backend *backend, struct cuda_device *device,
+                                  struct orr_error *error) {
+    struct orr__cuda_api *api = backend->api;
+    enum orr_status status = ORR_OK;
+    for (uint32_t i = 0; status == ORR_OK && i < backend->gpu_count; i++) {
+        const struct cudaMemAccessDesc access = {
+            .location = {.type = cudaMemLocationTypeDevice, .id = (int)backend->gpus[i].index},
+            .flags = cudaMemAccessFlagsProtReadWrite};
+        int can = 0;
+        if (&backend->gpus[i] != device->gpu)
+            status = orr__cuda_check(
+                api,
+                api->rt.cudaDeviceCanAccessPeer(&can, access.location.id, (int)device->gpu->index),
+                "cudaDeviceCanAccessPeer", error);
+        if (status == ORR_OK && can)
+            status = orr__cuda_check(api, api->rt.cudaMemPoolSetAccess(device->pool, &access, 1),
+                                     "cudaMemPoolSetAccess", error);
+    }
+    return status;
+}
+
 static enum orr_status device_open(struct cuda_backend *backend, struct cuda_device *device,
                                    struct orr_error *error) {
     struct orr__cuda_api *api = backend->api;
     enum orr_status status = orr__cuda_use(backend, device->gpu, error);
     if (status == ORR_OK)
         status = pool_create(backend, device, error);
+    if (status == ORR_OK)
+        status = pool_share(backend, device, error);
     if (status == ORR_OK)
         status =
             orr__cuda_check(api,

@@ -183,15 +183,3 @@ cudaError_t cudaDeviceCanAccessPeer(int *out_can, int device, int peer) {
     *out_can = device != peer;
     return orr__fake_leave(fake, cudaSuccess);
 }
-
-cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
-    ORR__FAKE_ENTER(cudaError_t, cudaDeviceEnablePeerAccess);
-    if (flags != 0 || !is_gpu(fake, peer) || peer == fake->device) {
-        return orr__fake_leave(fake, flags ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
-    }
-    if (fake->peers[fake->device][peer]) {
-        return orr__fake_leave(fake, cudaErrorPeerAccessAlreadyEnabled);
-    }
-    fake->peers[fake->device][peer] = true;
-    return orr__fake_leave(fake, cudaSuccess);
-}

@@ -154,7 +154,6 @@ struct orr_fake_cuda {
     bool inside;    /* a work is being run on it */
 
     int device; /* current */
-    bool peers[ORR__FAKE_GPUS_MAX][ORR__FAKE_GPUS_MAX];
     struct orr__fake_stream *streams; /* in order of creation, the destroyed ones too */
     uint32_t next_stream;
     uint64_t correlation, works;

@@ -390,6 +390,23 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
     return orr__fake_leave(fake, cudaSuccess);
 }
 
+/* The owner's access can't be taken away. Copies reach any memory, with or without access. */
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, const struct cudaMemAccessDesc *list,
+                                 size_t count) {
+    ORR__FAKE_ENTER(cudaError_t, cudaMemPoolSetAccess);
+    const struct orr__fake_pool *pool = pool_find(fake, handle);
+    cudaError_t code = pool && (list || count == 0) ? cudaSuccess : cudaErrorInvalidValue;
+    for (size_t i = 0; code == cudaSuccess && i < count; i++) {
+        uint32_t gpu = (uint32_t)list[i].location.id;
+        if (list[i].location.type != cudaMemLocationTypeDevice || gpu >= fake->options.gpu_count) {
+            code = cudaErrorInvalidDevice;
+        } else if (gpu == pool->device && list[i].flags != cudaMemAccessFlagsProtReadWrite) {
+            code = cudaErrorInvalidValue;
+        }
+    }
+    return orr__fake_leave(fake, code);
+}
+
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr attribute,
                                     void *out_value) {
     ORR__FAKE_ENTER(cudaError_t, cudaMemPoolGetAttribute);
