@@ -153,7 +153,7 @@ struct orr_fake_cuda {
     pthread_t host; /* the thread that may call */
     bool inside;    /* a work is being run on it */
 
-    int device; /* current */
+    int device;                       /* current */
     struct orr__fake_stream *streams; /* in order of creation, the destroyed ones too */
     uint32_t next_stream;
     uint64_t correlation, works;
