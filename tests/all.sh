@@ -49,7 +49,8 @@ value() {
     $make --no-print-directory -s VARIANT="$1" "print-$2"
 }
 
-build release all cuda tests headers
+# shellcheck disable=SC2046
+build release all cuda tests headers $(value release DEVICE_CHECK)
 title "release"
 # shellcheck disable=SC2046
 TIMEOUT=120 tests/run.sh release $(value release TESTS)
@@ -59,7 +60,7 @@ TIMEOUT=600 tests/run.sh release tests/golden/run.sh tests/scenarios.sh tests/he
     tests/tidy/run.sh tests/selftest.sh tests/differential_sim.py tests/differential_check.py \
     tests/test_programs.py tests/test_wrong_kind.py tests/test_check_runs.py \
     tests/differential_malformed.py tests/test_explore_hosts.py \
-    tests/test_cuda_image.py tests/test_cuda_door.py
+    tests/test_cuda_image.py tests/test_cuda_door.py tests/test_cuda_device_check.py
 title "CUDA, over fake devices"
 TIMEOUT=900 tests/run.sh release tests/test_cuda_scenarios.py
 

@@ -5,14 +5,20 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "scenarios/machine.h"
 #include "sim/fake_devices/cuda/fake_cuda.h"
 #include "tests/device/check.h"
 
 /* Of step 2; 0: few. `test_cuda_device_check 1000` runs so many. */
 static int asked_programs;
+
+/* Of step 9: where the machine goes, and from how many sizes of uploads. */
+static const char *machine_path;
+static int uploads;
 
 /* Runs one step over a fresh fake; returns what it wrote. */
 static const char *run_step(int number, void (*step)(struct check *check), struct check *check) {
@@ -25,6 +31,7 @@ static const char *run_step(int number, void (*step)(struct check *check), struc
     *check = (struct check){.memory = orr_memory_system(),
                             .points = &points,
                             .step = number,
+                            .machine_path = machine_path,
                             .quick = true,
                             .fake = true,
                             .programs = asked_programs,
@@ -74,8 +81,8 @@ static void test_order_and_its_negative_control(void **state) {
     (void)state;
     struct check check;
     const char *text = run_step(3, check_order, &check);
-    expect_line(text, "check,3,order,pass,with the wait 5 of 5 right, 0 findings");
-    expect_line(text, "check,3,order, negative control,pass,without it 0 of 5 right, 1 findings");
+    expect_line(text, "check,3,order,pass,with the wait 5 of 5 right; findings: 0");
+    expect_line(text, "check,3,order negative control,pass,without it 0 of 5 right; findings: 1");
 }
 
 static void test_overlap_is_skipped(void **state) {
@@ -116,6 +123,47 @@ static void test_points_and_model(void **state) {
     expect_line(text, "kernel,note,fitted to 8 points");
 }
 
+/* Half of the points are fitted: with one size of uploads, none can be told. */
+static void model_of_points(struct check *check) {
+    enum { SIZES = 6 };
+    assert_true(check_look(check));
+    check->fake = false;
+    for (int kind = POINT_DEVICE_COPY; kind <= POINT_KERNEL; kind++)
+        for (int i = 1; i <= (kind == POINT_UPLOAD ? uploads : SIZES); i++)
+            check->points->items[check->points->count++] =
+                (struct check_point){.kind = (enum check_point_kind)kind,
+                                     .bytes = 1e6 * i,
+                                     .flops = 1e9 * i,
+                                     .ns = kind == POINT_GEMM ? 1000 * i : 2000 + 500 * i};
+    check_model(check);
+}
+
+static void test_measured_machine_can_be_loaded(void **state) {
+    (void)state;
+    char path[] = "/tmp/orrery-measured-XXXXXX.lua";
+    int file = mkstemps(path, 4);
+    assert_true(file >= 0 && close(file) == 0 && unlink(path) == 0);
+    machine_path = path;
+    uploads = 1;
+    struct check check;
+    expect_line(run_step(9, model_of_points, &check),
+                "check,9,machine,skip,not written: the rate of uploads was not measured");
+    assert_int_not_equal(access(path, F_OK), 0);
+    uploads = 6;
+    expect_line(run_step(9, model_of_points, &check), "check,9,machine,pass,/tmp/orrery-measured-");
+    struct orr_memory memory = orr_memory_system();
+    struct orr_machine *machine = NULL;
+    struct orr_error error = {0};
+    if (orr_machine_load(path, &memory, &machine, &error) != ORR_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(machine->spec.host_bandwidth, 2000000000000);
+    assert_int_equal(machine->spec.host_latency_ns, 2000);
+    assert_int_equal(machine->spec.peak[ORR_UNIT_MATRIX][ORR_DTYPE_BF16], 1000000000000000);
+    orr_machine_destroy(&machine);
+    unlink(path);
+    machine_path = NULL;
+}
+
 static void test_limits(void **state) {
     (void)state;
     struct check check;
@@ -136,6 +184,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_launches),
         cmocka_unit_test(test_points_and_model),
+        cmocka_unit_test(test_measured_machine_can_be_loaded),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("device check over fake devices", tests, NULL, NULL);

@@ -22,8 +22,8 @@
 
 /* A table with the CUDA runtime's entry points; `cudart` is its path, or NULL: search. Owned, freed
  * by orr__cuda_library_close after every backend over it; `release` is NULL, and whoever sets it
- * leaves the table to a backend (api.h). ORR_UNAVAILABLE with every path tried and what was wrong with it;
- * ORR_NO_MEMORY. */
+ * leaves the table to a backend (api.h). ORR_UNAVAILABLE with every path tried and what was wrong
+ * with it; ORR_NO_MEMORY. */
 enum orr_status orr__cuda_library_open(const char *cudart, const struct orr_memory *memory,
                                        struct orr__cuda_api **out_api,
                                        struct orr_error *error) ORR_MUST_CHECK;

@@ -17,15 +17,32 @@ static void write_line(struct check *check, const char *line) {
     (void)!fsync(fileno(check->results));
 }
 
+/* As RFC 4180 has it, but on one line: in quotes if need be. */
+static void quote(const char *text, size_t size, char *out) {
+    bool needed = strpbrk(text, ",\"") != NULL;
+    size_t used = 0;
+    if (needed)
+        out[used++] = '"';
+    for (; *text && used + 4 < size; text++) {
+        if (*text == '"')
+            out[used++] = '"';
+        out[used++] = *text == '\n' || *text == '\r' ? ' ' : *text;
+    }
+    if (needed)
+        out[used++] = '"';
+    out[used] = '\0';
+}
+
 void check_say(struct check *check, const char *name, enum check_verdict verdict,
                const char *format, ...) {
     static const char *const texts[] = {"pass", "fail", "skip", "note"};
-    char text[1024], line[1280];
+    char text[1024], quoted[1280], line[1408];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    snprintf(line, sizeof line, "check,%d,%s,%s,%s\n", check->step, name, texts[verdict], text);
+    quote(text, sizeof quoted, quoted);
+    snprintf(line, sizeof line, "check,%d,%s,%s,%s\n", check->step, name, texts[verdict], quoted);
     write_line(check, line);
     check->passed += verdict == CHECK_PASS;
     check->failed += verdict == CHECK_FAIL;

@@ -3,8 +3,8 @@
  * Every step writes its lines to the results as soon as it ends, so that a run that is cut off
  * keeps what it found:
  *
- *     check,3,order,pass,with the wait 200 of 200 right; without it 0 of 200
- *     figure,6,launch us/op events,3.21,us
+ *     check,3,order,pass,with the wait 200 of 200 right; findings: 0
+ *     figure,6,launch with event times,3.21,us/command
  *
  * Steps take a table of entry points, so that the same code runs over the fake devices in the
  * tests: what measures real time is skipped there, and says so.
@@ -27,6 +27,7 @@ enum check_verdict { CHECK_PASS, CHECK_FAIL, CHECK_SKIP, CHECK_NOTE };
 
 struct check {
     struct orr__cuda_api *api;
+    bool opened; /* the table is library.h's, so that its libraries can be listed */
     struct orr_memory memory;
     FILE *results;
     const char *machine_path; /* where the measured machine goes; NULL: nowhere */
@@ -40,7 +41,8 @@ struct check {
     struct check_points *points; /* measured by step 7, used by step 9 */
 };
 
-/* A line of results: "check,<step>,<name>,<verdict>,<text>", printed too. */
+/* A line of results: "check,<step>,<name>,<verdict>,<text>", printed too. Names hold no commas; a
+ * text with commas or quotes is in quotes, each of its own doubled. */
 void check_say(struct check *check, const char *name, enum check_verdict verdict,
                const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* "figure,<step>,<name>,<value>,<unit>". */
@@ -61,6 +63,10 @@ struct check_run {
 bool check_run_open(struct check *check, struct check_run *run, uint32_t devices, bool on_cpu,
                     enum orr_cuda_timestamps timestamps, struct orr_observer *observer);
 void check_run_close(struct check_run *run);
+
+/* Fills `machine`, and sets `fake` if the GPU is one of sim/fake_devices/cuda. Whatever steps run,
+ * this comes first; step 0 does it by itself. False: it says why. */
+bool check_look(struct check *check);
 
 /* --- the steps, each in a file of its own --- */
 
@@ -83,7 +89,7 @@ enum check_point_kind { POINT_DEVICE_COPY, POINT_UPLOAD, POINT_DOWNLOAD, POINT_G
 
 struct check_point {
     enum check_point_kind kind;
-    char name[48];
+    char name[48];       /* "device copy", or the operator's */
     double bytes, flops; /* moved: read and written */
     int64_t ns;          /* the shortest of several */
 };

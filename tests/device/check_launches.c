@@ -78,9 +78,9 @@ static void check_graph(struct check *check) {
 }
 
 void check_launches(struct check *check) {
-    check_mode(check, "launch, times of the host", ORR_CUDA_TIMESTAMPS_HOST);
-    check_mode(check, "launch, times of events", ORR_CUDA_TIMESTAMPS_EVENTS);
-    check_mode(check, "launch, times of CUPTI", ORR_CUDA_TIMESTAMPS_CUPTI);
+    check_mode(check, "launch with host times", ORR_CUDA_TIMESTAMPS_HOST);
+    check_mode(check, "launch with event times", ORR_CUDA_TIMESTAMPS_EVENTS);
+    check_mode(check, "launch with CUPTI times", ORR_CUDA_TIMESTAMPS_CUPTI);
     check_graph(check);
     check_say(check, "launches", CHECK_PASS, "all modes ran");
 }

@@ -1,7 +1,7 @@
 /* Step 9: a machine file from half of the points, and what it predicts of the other half.
  *
- * The model is the simulator's: a fixed time and a rate. Copies and kernels give bandwidths, matrix
- * products the share of the peak that is reached, as a curve over their FLOPs. */
+ * The model is the simulator's: a fixed time and a rate, of bytes for copies and kernels, of FLOPs
+ * for matrix products. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +63,9 @@ static void predict(struct check *check, enum check_point_kind kind, const struc
             continue;
         double ns = line->fixed_ns + line->per_unit * units(point);
         errors[count++] = fabs(ns - (double)point->ns) / (double)point->ns;
-        check_say(check, text, CHECK_NOTE, "%s of %.3g: predicted %.1f us, measured %.1f us",
-                  point->name, units(point), ns / 1e3, (double)point->ns / 1e3);
+        check_say(check, text, CHECK_NOTE, "%s of %.3g %s: predicted %.1f us, measured %.1f us",
+                  point->name, units(point), kind == POINT_GEMM ? "FLOP" : "bytes", ns / 1e3,
+                  (double)point->ns / 1e3);
     }
     if (count == 0)
         return;
@@ -77,36 +78,68 @@ static double rate(const struct line *line) {
     return line->per_unit > 0 ? 1e9 / line->per_unit : 0;
 }
 
-static void write_machine(struct check *check, const struct line lines[KINDS]) {
-    FILE *file = fopen(check->machine_path, "w");
-    if (!file) {
-        check_say(check, "machine", CHECK_FAIL, "can't write '%s'", check->machine_path);
-        return;
-    }
-    const struct orr_cuda_gpu *gpu = &check->machine.gpus[0];
+/* FP32 units of a multiprocessor: CUDA C++ Programming Guide, "Arithmetic Instructions". */
+static double vector_peak(const struct orr_cuda_gpu *gpu) {
+    int lanes = gpu->capability == 80 ? 64 : 128;
+    return 2.0 * lanes * gpu->sm_count * gpu->clock_khz * 1e3;
+}
+
+/* What a machine can't do without (scenarios/machine.h) and wasn't found out, or NULL. */
+static const char *missing(const struct orr_cuda_gpu *gpu, const struct line lines[KINDS]) {
+    return gpu->memory_bytes == 0                ? "the GPU's memory"
+           : vector_peak(gpu) < 1                ? "the GPU's clock"
+           : rate(&lines[POINT_DEVICE_COPY]) < 1 ? "the rate of copies within the device"
+           : rate(&lines[POINT_UPLOAD]) < 1      ? "the rate of uploads"
+                                                 : NULL;
+}
+
+/* A figure of at least 1, else nothing: what wasn't measured is not there. */
+static void write_figure(FILE *file, const char *key, double value, const char *of) {
+    if (value >= 1)
+        fprintf(file, "    %s = { %.0f, source = here .. \": %s\" },\n", key, value, of);
+}
+
+static void write_figures(FILE *file, const struct orr_cuda_gpu *gpu,
+                          const struct line lines[KINDS]) {
+    double matrix = rate(&lines[POINT_GEMM]), inside = rate(&lines[POINT_DEVICE_COPY]);
     fprintf(file,
             "-- %s, as orrery-device-check measured it.\n\n"
             "local here = \"measured by orrery-device-check on this machine\"\n\n"
             "return {\n"
             "    kind = \"gpu\",\n"
-            "    memory_bytes = { %llu, source = \"cudaMemGetInfo\" },\n"
-            "    bandwidth = { %.0f, source = here .. \": copies within the device\" },\n"
-            "    sm_count = { %u, source = \"its attributes\" },\n"
+            "    memory_bytes = { %llu, source = \"its properties\" },\n"
             "    peak = {\n"
-            "        vector = { f32 = { %.0f, source = \"its clock: 2 x 128 lanes\" } },\n"
-            "        matrix = { bf16 = { %.0f, source = here .. \": matrix products\" } },\n"
-            "    },\n"
-            "    kernel_fixed_ns = { %.0f, source = here .. \": kernels\" },\n"
-            "    host_bandwidth = { %.0f, source = here .. \": uploads\" },\n"
-            "    host_latency_ns = { %.0f, source = here .. \": uploads\" },\n"
-            "    peer_bandwidth = { %.0f, source = \"none measured: copies within the device\" },\n"
-            "}\n",
-            gpu->name, (unsigned long long)gpu->memory_bytes, rate(&lines[POINT_DEVICE_COPY]),
-            gpu->sm_count, 2.0 * 128 * gpu->sm_count * gpu->clock_khz * 1e3,
-            rate(&lines[POINT_GEMM]), fmax(0, lines[POINT_KERNEL].fixed_ns),
-            rate(&lines[POINT_UPLOAD]), fmax(0, lines[POINT_UPLOAD].fixed_ns),
-            rate(&lines[POINT_DEVICE_COPY]));
-    bool written = fclose(file) == 0;
+            "        vector = { f32 = { %.0f, source = \"its clock and FP32 units\" } },\n",
+            gpu->name, (unsigned long long)gpu->memory_bytes, vector_peak(gpu));
+    if (matrix >= 1)
+        fprintf(file, "        matrix = { bf16 = { %.0f, source = here .. \": %s\" } },\n", matrix,
+                "matrix products");
+    fprintf(file, "    },\n");
+    if (gpu->sm_count > 0)
+        fprintf(file, "    sm_count = { %u, source = \"its attributes\" },\n", gpu->sm_count);
+    write_figure(file, "bandwidth", inside, "copies within the device");
+    write_figure(file, "peer_bandwidth", inside, "copies within the device, for want of a peer");
+    write_figure(file, "host_bandwidth", rate(&lines[POINT_UPLOAD]), "uploads");
+    write_figure(file, "host_latency_ns", lines[POINT_UPLOAD].fixed_ns, "uploads");
+    write_figure(file, "kernel_fixed_ns", lines[POINT_KERNEL].fixed_ns, "kernels");
+    fprintf(file, "}\n");
+}
+
+static void write_machine(struct check *check, const struct line lines[KINDS]) {
+    const struct orr_cuda_gpu *gpu = &check->machine.gpus[0];
+    const char *lacks = missing(gpu, lines);
+    if (lacks) {
+        check_say(check, "machine", CHECK_SKIP, "not written: %s was not measured", lacks);
+        return;
+    }
+    FILE *file = fopen(check->machine_path, "w");
+    if (!file) {
+        check_say(check, "machine", CHECK_FAIL, "can't write '%s'", check->machine_path);
+        return;
+    }
+    write_figures(file, gpu, lines);
+    bool written = !ferror(file);
+    written = fclose(file) == 0 && written;
     check_say(check, "machine", written ? CHECK_PASS : CHECK_FAIL, "%s", check->machine_path);
 }
 

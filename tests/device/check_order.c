@@ -82,8 +82,10 @@ static bool play_rounds(struct check *check, bool on_cpu, bool waits, int rounds
     struct pipeline p;
     struct orr_monitor *monitor = NULL;
     *out_seen = (struct seen){0};
-    if (orr_monitor_create(&check->memory, NULL, &monitor) != ORR_OK)
+    if (orr_monitor_create(&check->memory, NULL, &monitor) != ORR_OK) {
+        check_say(check, "order", CHECK_FAIL, "out of host memory");
         return false;
+    }
     bool good = check_run_open(check, &run, 1, on_cpu, ORR_CUDA_TIMESTAMPS_AUTO,
                                orr_monitor_observer(monitor));
     if (!good) {
@@ -114,10 +116,15 @@ void check_order(struct check *check) {
         !play_rounds(check, false, true, rounds, &expected, &with) ||
         !play_rounds(check, false, false, rounds, &expected, &without))
         return;
+    bool fooled = check->fake && without.right > 0 && without.findings > 0;
     bool order = with.right == rounds && with.findings == 0;
     bool control = without.right == 0 && without.findings > 0;
     check_say(check, "order", order ? CHECK_PASS : CHECK_FAIL,
-              "with the wait %d of %d right, %zu findings", with.right, rounds, with.findings);
-    check_say(check, "order, negative control", control ? CHECK_PASS : CHECK_FAIL,
-              "without it %d of %d right, %zu findings", without.right, rounds, without.findings);
+              "with the wait %d of %d right; findings: %zu", with.right, rounds, with.findings);
+    check_say(check, "order negative control",
+              fooled    ? CHECK_SKIP
+              : control ? CHECK_PASS
+                        : CHECK_FAIL,
+              "without it %d of %d right; findings: %zu%s", without.right, rounds, without.findings,
+              fooled ? "; a fake device's time means nothing" : "");
 }

@@ -25,12 +25,13 @@ static int64_t shortest(const struct check_run *run, enum orr_command_kind kind,
 }
 
 static void add_point(struct check *check, struct check_point point) {
-    char name[96];
+    char name[96], flops[32] = "";
     if (check->points->count == CHECK_POINTS_MAX)
         return;
     check->points->items[check->points->count++] = point;
-    snprintf(name, sizeof name, "%s %s of %.0f bytes and %.3g FLOP",
-             check_point_kind_text(point.kind), point.name, point.bytes, point.flops);
+    if (point.flops > 0)
+        snprintf(flops, sizeof flops, " and %.3g FLOP", point.flops);
+    snprintf(name, sizeof name, "%s of %.0f bytes%s", point.name, point.bytes, flops);
     check_figure(check, name, (double)point.ns / 1e3, "us");
 }
 
@@ -52,10 +53,12 @@ static bool measure_copy(struct check *check, enum check_point_kind kind, uint64
     for (int i = 0; good && i < REPEATS; i++)
         good = orr_stream_copy(stream, to, 0, from, 0, bytes) == ORR_OK;
     good = good && orr_runtime_finish(run.runtime) == ORR_OK;
+    struct check_point point = {.kind = kind,
+                                .bytes = (double)bytes * (inside ? 2 : 1),
+                                .ns = good ? shortest(&run, ORR_COMMAND_COPY, "copy") : 0};
+    snprintf(point.name, sizeof point.name, "%s", check_point_kind_text(kind));
     if (good)
-        add_point(check, (struct check_point){.kind = kind,
-                                              .bytes = (double)bytes * (inside ? 2 : 1),
-                                              .ns = shortest(&run, ORR_COMMAND_COPY, "copy")});
+        add_point(check, point);
     else
         check_say(check, "copy", CHECK_FAIL, "%s", orr_runtime_error(run.runtime)->text);
     check_run_close(&run);

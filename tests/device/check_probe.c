@@ -1,16 +1,26 @@
 /* Steps 0 and 1: what is there, and whether the kernels' images load. */
+#include <string.h>
+
 #include "runtime/cuda/images.h"
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/probe.h"
 #include "tests/device/check.h"
 
-void check_probe(struct check *check) {
+bool check_look(struct check *check) {
     struct orr_error error = {0};
-    struct orr_cuda_machine *machine = &check->machine;
-    if (orr__cuda_probe(check->api, machine, &error) != ORR_OK) {
+    if (orr__cuda_probe(check->api, &check->machine, &error) != ORR_OK) {
         check_say(check, "probe", CHECK_FAIL, "%s", error.text);
-        return;
+        return false;
     }
+    if (strcmp(check->machine.gpus[0].name, "Fake CUDA device") == 0)
+        check->fake = true;
+    return true;
+}
+
+void check_probe(struct check *check) {
+    struct orr_cuda_machine *machine = &check->machine;
+    if (!check_look(check))
+        return;
     check_say(check, "versions", CHECK_NOTE, "CUDA runtime %d, driver %d, code for %s",
               machine->runtime_version, machine->driver_version, orr__cuda_architectures());
     for (uint32_t i = 0; i < machine->gpu_count; i++) {
@@ -20,7 +30,7 @@ void check_probe(struct check *check) {
                   i, gpu->name, gpu->capability, gpu->sm_count, (double)gpu->memory_bytes / 1e9,
                   (double)gpu->bandwidth / 1e9);
     }
-    if (!check->fake)
+    if (check->opened)
         orr__cuda_probe_libraries(check->api, machine);
     for (uint32_t i = 0; i < machine->library_count; i++) {
         const struct orr_cuda_library *library = &machine->libraries[i];
