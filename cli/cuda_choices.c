@@ -30,6 +30,8 @@ enum orr_exit orr_cuda_choices_read(const struct orr_cli *cli, const char *verb,
     if (kind < 0)
         return orr_cli_usage(cli, verb, "--collectives '%s': expected auto, emulated or nccl",
                              words->collectives);
+    if (words->cudart && !words->cudart[0])
+        return orr_cli_usage(cli, verb, "--cudart '': expected the path of a library");
     *out_options = (struct orr_cuda_options){.timestamps = (enum orr_cuda_timestamps)times,
                                              .collectives = (enum orr_cuda_collectives)kind,
                                              .cudart = words->cudart};

@@ -193,6 +193,8 @@ enum orr_exit orr_cli_doctor(const struct orr_cli *cli, int argc, char **argv) {
                              "doctor describes the machine and takes no trace; of '%s', orrery "
                              "analyze says where the time went, and orrery check what is wrong",
                              words.items[0]);
+    if (cudart && !cudart[0])
+        return orr_cli_usage(cli, argv[0], "--cudart '': expected the path of a library");
     struct machine machine = {0};
     look(cudart, &machine);
     if (as_json)

@@ -62,7 +62,8 @@ struct search {
 /* Is there a word about this very path? It may be in several lists of places. */
 static bool is_noted(const struct search *search, const char *path) {
     size_t length = strlen(path);
-    for (const char *at = search->tried; (at = strstr(at, path)) != NULL; at += length)
+    for (const char *at = search->tried; length > 0 && (at = strstr(at, path)) != NULL;
+         at += length)
         if (at[length] == ':' && (at == search->tried || at[-1] == ' '))
             return true;
     return false;
