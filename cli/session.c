@@ -345,15 +345,17 @@ static enum orr_exit end_watch(struct session *session, enum orr_exit exit) {
     return status == ORR_OK || exit != ORR_EXIT_OK ? exit : ORR_EXIT_FAILED;
 }
 
-/* Ends runtime and trace. Bad input leaves no trace behind, a failed run a marked one. */
+/* Ends runtime and trace. Bad input leaves no trace behind, nor does a run whose devices did not
+ * open; a run that failed leaves a marked one. */
 static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
     exit = end_watch(session, exit);
-    if (session->runtime && session->result->ran)
+    bool began = session->runtime != NULL;
+    if (began && session->result->ran)
         (void)orr_runtime_idle_perturbation(session->runtime, session->result->idle_perturbation,
                                             sizeof session->result->idle_perturbation);
     /* Records that could not be written make the run a failed one, before its trace says how it
      * was. */
-    if (session->sink && session->runtime && exit == ORR_EXIT_OK &&
+    if (session->sink && began && exit == ORR_EXIT_OK &&
         session->sink->flush(session->sink, session->error) != ORR_OK)
         exit = ORR_EXIT_FAILED;
     session->result->ran = session->result->ran && exit == ORR_EXIT_OK;
@@ -365,7 +367,7 @@ static enum orr_exit close_run(struct session *session, enum orr_exit exit) {
     enum orr_status status =
         session->sink->close(session->sink, exit == ORR_EXIT_OK ? "ok" : "failed", error);
     session->sink = NULL;
-    bool leaves_none = exit == ORR_EXIT_USAGE || exit == ORR_EXIT_INPUT;
+    bool leaves_none = !began || exit == ORR_EXIT_USAGE || exit == ORR_EXIT_INPUT;
     if (leaves_none)
         unlink(session->options->output);
     settle_previous(session, leaves_none);
