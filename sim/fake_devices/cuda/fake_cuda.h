@@ -53,6 +53,10 @@ struct orr_fake_cuda_options {
      * With a kernel's name its nth launch fails on the GPU: sticky, and heard of later. Borrowed
      * for the call. */
     const char *faults;
+    /* If there: nothing works but what needs no device, every other call of the CUDA runtime fails
+     * with cudaErrorInitializationError, and that error's text is this. Borrowed for the fake's
+     * life. */
+    const char *refusal;
 };
 
 struct orr_fake_cuda;

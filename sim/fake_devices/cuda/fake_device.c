@@ -69,6 +69,9 @@ const char *cudaGetErrorName(cudaError_t code) {
 const char *cudaGetErrorString(cudaError_t code) {
     struct orr_fake_cuda *fake;
     int fault = orr__fake_enter(ORR__FAKE_cudaGetErrorString, &fake);
+    if (fake && fake->options.refusal && code == cudaErrorInitializationError) {
+        return fake->options.refusal;
+    }
     switch (fault ? -1 : (int)code) {
 #define STRING(code, text)                                                                         \
     case code: return text;

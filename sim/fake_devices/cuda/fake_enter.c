@@ -100,14 +100,15 @@ static bool survives_errors(enum orr__fake_function function) {
 static int without_driver(const struct orr_fake_cuda *fake, enum orr__fake_function function) {
     int driver = fake->options.driver_version;
     bool enough = driver == 0 || driver / 1000 >= CUDART_VERSION / 1000;
-    if (enough || needs_no_device(function)) {
+    if ((enough && !fake->options.refusal) || needs_no_device(function)) {
         return 0;
     }
     switch (functions[function].library) {
     case ORR__CUDA_RUNTIME:
-        return driver == ORR_FAKE_STUB_DRIVER ? cudaErrorStubLibrary
-               : driver == ORR_FAKE_NO_GPU    ? cudaErrorNoDevice
-                                              : cudaErrorInsufficientDriver;
+        return fake->options.refusal            ? cudaErrorInitializationError
+               : driver == ORR_FAKE_STUB_DRIVER ? cudaErrorStubLibrary
+               : driver == ORR_FAKE_NO_GPU      ? cudaErrorNoDevice
+                                                : cudaErrorInsufficientDriver;
     case ORR__CUDA_NCCL: return ncclUnhandledCudaError;
     case ORR__CUDA_CUPTI: return CUPTI_ERROR_UNKNOWN;
     default: return CUBLAS_STATUS_NOT_INITIALIZED;
