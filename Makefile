@@ -105,6 +105,8 @@ CUDA_HOME := $(firstword $(CUDA_PATH) $(if $(CUDA_NVCC),$(patsubst %/bin/nvcc,%,
 CUDA_THERE := $(and $(wildcard $(CUDA_HOME)/bin/nvcc),$(wildcard \
 	$(CUDA_HOME)/include/cuda_runtime_api.h),$(wildcard $(CUDA_HOME)/include/nccl.h),yes)
 CUDA_FOUND := $(if $(filter-out 0,$(CUDA)),$(CUDA_THERE))
+WITHOUT_CUDA := $(if $(filter 0,$(CUDA)),CUDA=0 leaves GPUs out,there is no CUDA toolkit in \
+	$(CUDA_HOME))
 ifeq ($(CUDA)$(CUDA_THERE),1)
 $(error CUDA=1, but there is no toolkit with nvcc, its headers and nccl.h in $(CUDA_HOME))
 endif
@@ -261,6 +263,7 @@ all: $(COMMAND) $(STATIC) $(SHARED) $(BUILD)/orrery.pc $(PLUGIN) ## command and 
 	$(if $(CUDA_FOUND)$(filter 0,$(CUDA)),,@echo \
 		'no CUDA toolkit: built without GPUs ($(CUDA_HOME))')
 cuda: $(PLUGIN) $(FAKE_LIBRARY) ## the plugin for GPUs, and the fake devices
+	$(if $(CUDA_FOUND),@:,@echo 'nothing to build: $(WITHOUT_CUDA)')
 lib: $(STATIC) $(SHARED)
 tests: $(TESTS)
 benches: $(BENCHES) $(PEERS)
@@ -399,7 +402,7 @@ $(BUILD)/device-check/orrery-device-check: $(DEVICE_OBJECTS) $(CUDA_ARCHIVE) $(S
 .PHONY: device-check
 device-check: $(DEVICE_CHECK) ## checks the backend on this machine's GPU; skipped without one
 	$(if $(CUDA_FOUND),@scripts/device-check $(DEVICE_CHECK) || [ $$? = 77 ],@echo \
-		"skipped: there is no CUDA toolkit in $(CUDA_HOME), so there is nothing to check")
+		'skipped: $(WITHOUT_CUDA)')
 
 # tests/fuzz_*.c define LLVMFuzzerTestOneInput; tests/fuzzer.c brings main(), so any compiler will
 # do.
@@ -570,7 +573,8 @@ clean: ## removes build/
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
 	@echo "variables: VARIANT=release|debug|asan|tsan|coverage CC CFLAGS LDFLAGS WERROR V JOBS"
-	@echo "           PREFIX DESTDIR BUILD_ROOT; for fuzz and soak SEED RUNS MINUTES"
+	@echo "           CUDA=auto|1|0 ARCHES='80 90 100' PREFIX DESTDIR BUILD_ROOT"
+	@echo "           for fuzz and soak SEED RUNS MINUTES"
 
 # For scripts: make -s print-HEADERS
 print-%:
