@@ -405,7 +405,7 @@ static void nccl_on_a_shared_gpu_is_refused_with_its_reason(void **state) {
     assert_null(other);
     assert_string_equal(error.text,
                         "NCCL wants a GPU for each device, but devices 0 and 2 share GPU 0, which "
-                        "it refuses with ncclInvalidUsage (5); expected emulated collectives, or a "
+                        "it refuses with ncclInvalidUsage (5): use --collectives emulated, or a "
                         "GPU for each");
     machine_close(&m);
 }

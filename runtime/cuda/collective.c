@@ -39,8 +39,8 @@ static enum orr_status choose(struct orr__cuda_collectives *c, enum orr_cuda_col
                    ? ORR_OK
                    : orr_error_set(error, ORR_UNAVAILABLE,
                                    "NCCL wants a GPU for each device, but devices %u and %u share "
-                                   "GPU %u, which it refuses with ncclInvalidUsage (5); expected "
-                                   "emulated collectives, or a GPU for each",
+                                   "GPU %u, which it refuses with ncclInvalidUsage (5): use "
+                                   "--collectives emulated, or a GPU for each",
                                    a, b, orr__cuda_gpu_of(c, a));
     if (wanted == ORR_CUDA_COLLECTIVES_NCCL) {
         enum orr_status status = orr__cuda_need(c->api, ORR__CUDA_NCCL, error);
