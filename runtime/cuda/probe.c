@@ -144,9 +144,11 @@ enum orr_status orr__cuda_probe(const struct orr__cuda_api *api,
         status = orr__cuda_probe_gpus(api, &count, error);
     if (status != ORR_OK)
         return status;
-    out_machine->gpu_count = count < ORR_CUDA_GPUS_MAX ? count : ORR_CUDA_GPUS_MAX;
-    for (uint32_t i = 0; i < out_machine->gpu_count && status == ORR_OK; i++)
+    count = count < ORR_CUDA_GPUS_MAX ? count : ORR_CUDA_GPUS_MAX;
+    for (uint32_t i = 0; i < count && status == ORR_OK; i++) {
         status = describe(api, (int)i, &out_machine->gpus[i], error);
+        out_machine->gpu_count += status == ORR_OK;
+    }
     return status;
 }
 
