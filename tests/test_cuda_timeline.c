@@ -156,6 +156,8 @@ static void lost_records_are_in_the_trace(void **state) {
     program(&run, 20);
     assert_string_equal(noted(&run, "timestamps_dropped"), "2");
     assert_non_null(strstr(noted(&run, "timestamps_warning"), "2 records dropped"));
+    assert_non_null(
+        strstr(noted(&run, "timestamps_warning"), " device commands are those of events"));
     assert_true(run.sources[ORR_TS_EVENT] > 0);
     run_close(&run);
 }

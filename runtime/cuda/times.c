@@ -319,21 +319,30 @@ static uint64_t commands_of(const struct orr__cuda_times_counts *counts) {
            counts->sources[ORR_TS_HOST];
 }
 
+static const char *plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
+
 /* A run that was to be measured by CUPTI and was not, in a part that matters. */
 static void warn(const struct orr__cuda_times *times, orr_backend_note note, void *context) {
     const struct orr__cuda_times_counts *counts = &times->counts;
     char text[2 * ORR_ERROR_TEXT_MAX];
     int used = 0;
-    if (counts->dropped > 0 || counts->missing * MISSING_SHARE > commands_of(counts))
+    if (counts->missing > 0 &&
+        (counts->dropped > 0 || counts->missing * MISSING_SHARE > commands_of(counts)))
         used = snprintf(text, sizeof text,
-                        "of %" PRIu64 " commands %" PRIu64
-                        " have their times from a lesser source than CUPTI (%" PRIu64
-                        " records dropped, %" PRIu64 " late)",
-                        commands_of(counts), counts->missing, counts->dropped, counts->late);
+                        "times of %" PRIu64 " of %" PRIu64
+                        " device commands are those of events, because CUPTI had not handed over "
+                        "their records in time",
+                        counts->missing, commands_of(counts));
+    if (counts->dropped > 0)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "%s%" PRIu64 " record%s dropped by CUPTI", used > 0 ? "; " : "",
+                         counts->dropped, plural(counts->dropped));
     if (counts->failed > 0)
         used += snprintf(text + used, sizeof text - (size_t)used,
-                         "%s%" PRIu64 " calls for times failed, first %s", used > 0 ? "; " : "",
-                         counts->failed, times->reason);
+                         "%s%" PRIu64 " call%s for times failed, first %s", used > 0 ? "; " : "",
+                         counts->failed, plural(counts->failed), times->reason);
     if (used > 0)
         note(context, "timestamps_warning", text);
 }
