@@ -61,15 +61,32 @@ enum orr_status orr__cuda_launch(struct orr__cuda_queue *queue, enum orr__cuda_k
 
 /* ---- Memory ---- */
 
+/* What a call that found no memory asked for, and of how much. */
+static void tell_sizes(const struct orr__cuda_queue *queue, uint64_t bytes,
+                       struct orr_error *error) {
+    size_t free_bytes = 0, total_bytes = 0;
+    if (queue->api->rt.cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
+        orr_error_prefix(error, "asked for %" PRIu64 " bytes, free are %zu of %zu", bytes,
+                         free_bytes, total_bytes);
+    else
+        orr_error_prefix(error, "asked for %" PRIu64 " bytes", bytes);
+}
+
 static enum orr_status take(struct orr__cuda_queue *queue, uint64_t bytes, void **out_memory,
                             struct orr_error *error) {
     const struct orr__cuda_runtime_table *rt = &queue->api->rt;
     *out_memory = NULL;
+    enum orr_status status;
     if (queue->pool)
-        return orr__cuda_check(
+        status = orr__cuda_check(
             queue->api, rt->cudaMallocFromPoolAsync(out_memory, bytes, queue->pool, queue->stream),
             "cudaMallocFromPoolAsync", error);
-    return orr__cuda_check(queue->api, rt->cudaMalloc(out_memory, bytes), "cudaMalloc", error);
+    else
+        status =
+            orr__cuda_check(queue->api, rt->cudaMalloc(out_memory, bytes), "cudaMalloc", error);
+    if (status == ORR_NO_MEMORY)
+        tell_sizes(queue, bytes, error);
+    return status;
 }
 
 /* Kernels that use the memory are in front of this in the stream; cudaFree waits for them. */
