@@ -217,6 +217,13 @@ static enum orr_status perturb(struct orr_backend *backend, struct orr_perturb *
     return of(backend)->in->perturb(of(backend)->sim, rules, error);
 }
 
+/* What measured, and how. */
+static void notes(const struct orr_backend *backend, orr_backend_note note, void *context) {
+    const struct profiled *profiled = (const struct profiled *)backend;
+    if (profiled->on->notes)
+        profiled->on->notes(profiled->inner, note, context);
+}
+
 /* --- open and close --- */
 
 static void profiled_close(struct orr_backend *backend) {
@@ -246,7 +253,7 @@ static void profiled_close(struct orr_backend *backend) {
         .query = query, .wait = wait, .poll = poll, .now = now, .fail_of = fail_of,                \
         .host_create = host_create, .host_next = host_next, .host_done = host_done,                \
         .host_reason = host_reason, .host_park = host_park, .host_unpark = host_unpark,            \
-        .host_spend = host_spend, .host_access = host_access, .perturb = perturb                   \
+        .host_spend = host_spend, .host_access = host_access, .perturb = perturb, .notes = notes   \
     }
 
 static const struct orr_backend_verbs verbs[2] = {VERBS(false), VERBS(true)};
