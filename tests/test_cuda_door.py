@@ -5,7 +5,7 @@ The CUDA runtime is replaced by a small library of this test's own, by --cudart:
 point, and answers the few questions of the probe as the environment tells it to. Nothing here needs
 a driver or a GPU, or depends on whether this machine has one.
 
-Run from the repository's root, after `make`, with ORRERY naming the command. Prints TAP.
+Run from the repository's root, after `make all cuda`, with ORRERY naming the command. Prints TAP.
 """
 
 import json
@@ -13,12 +13,14 @@ import os
 import re
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 
 ORRERY = os.path.abspath(os.environ.get("ORRERY", "build/release/orrery"))
 CC = os.environ.get("CC", "cc")
+FAKE = os.path.join(os.path.dirname(ORRERY), "fake")
 
 # Functions with an answer; all others return ORR_CODE. Types are NVIDIA's.
 ANSWERS = r"""
@@ -52,7 +54,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int gpu) 
     memset(properties, 0, sizeof *properties);
     strcpy(properties->name, gpu == 0 ? "NVIDIA H200" : "A GPU of no known name");
     properties->totalGlobalMem = 141000000000;
-    return cudaSuccess;
+    return (cudaError_t)number("PROPERTIES", 0);
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int gpu) {
     (void)gpu;
@@ -183,6 +185,69 @@ def others(tap, place):
              "a GPU that isn't there", told(result))
 
 
+def empty_path(tap, place):
+    for words in (("doctor",), ("run", "one.lua", "--devices", "cuda:0")):
+        result = place.run(*words, "--cudart", "")
+        tap.case(result.returncode == 2 and result.stderr.startswith("orrery: --cudart '': "),
+                 "an empty path is wrong usage: " + words[0], told(result))
+
+
+def no_figures(tap, place):
+    """A GPU whose properties can't be had: the reason, and no line of zeros."""
+    result = place.run("doctor", "--cudart", place.cudart, environment={"PROPERTIES": "999"})
+    tap.case(result.returncode == 0 and "\nGPU" not in result.stdout and
+             "not usable: cudaGetDeviceProperties: error 999" in result.stdout,
+             "a GPU that can't be described", told(result))
+
+
+def earlier_trace(tap, place):
+    """A run whose devices can't be opened is refused after the trace's name is taken."""
+    place.run("run", "one.lua", "--devices", "sim:h100", "-o", "kept.db")
+    with open(place.path("kept.db"), "rb") as file:
+        before = file.read()
+    for name in ("kept.db", "fresh.db"):
+        result = place.run("run", "one.lua", "--devices", "cuda:0*2", "--collectives", "nccl", "-o",
+                           name, environment={"LD_LIBRARY_PATH": FAKE})
+        tap.case(is_refused(result, "NCCL wants a GPU for each device, but devices 0 and 1 share "
+                            "GPU 0, which it refuses with ncclInvalidUsage (5): use --collectives "
+                            "emulated, or a GPU for each"), "NCCL on a shared GPU", told(result))
+    with open(place.path("kept.db"), "rb") as file:
+        tap.case(file.read() == before, "an earlier trace stays")
+    tap.case(not os.path.exists(place.path("fresh.db")) and
+             not os.path.exists(place.path("kept.db.previous")), "and nothing is left besides")
+
+
+def serial_profile(tap, place):
+    result = place.run("run", "one.lua", "--devices", "cuda:0", "--serial-profile", "-o",
+                       "profile.db", environment={"LD_LIBRARY_PATH": FAKE})
+    database = sqlite3.connect(place.path("profile.db"))
+    rows = database.execute("SELECT value FROM meta WHERE key IN ('cuda_driver', 'cuda_runtime')")
+    tap.case(rows.fetchall() == [("13.0",), ("13.0",)],
+             "a serial profile's trace has the versions of what measured", told(result))
+    database.close()
+
+
+# Words of ORRERY_FAKE_CUDA that are none, and what is said of them.
+WORDS = [
+    ("gpus=0", "'gpus=0': expected a number from 1 to 64"),
+    ("gpus=two", "'gpus=two': expected a number from 1 to 64"),
+    ("seed=1 gpus=2 gpus=2", "'gpus=2': gpus= is there twice"),
+    ("engine=fast", "'engine=fast': expected threads or simulated"),
+    ("cpus=2", "'cpus=2': expected gpus=, engine=, memory=, driver=, faults=, seed=, jitter=, "
+     "blocks= or drops="),
+    ("faults=cudaNone:1:2", "fault plan: no function or kernel 'cudaNone'"),
+]
+
+
+def words_of_the_fake(tap, place):
+    for words, line in WORDS:
+        result = place.run("run", "one.lua", "--devices", "cuda:0",
+                           environment={"LD_LIBRARY_PATH": FAKE, "ORRERY_FAKE_CUDA": words})
+        tap.case(is_refused(result, "--devices 'cuda:0': cudaGetDeviceCount: error 3 "
+                            "(cudaErrorInitializationError): ORRERY_FAKE_CUDA: " + line),
+                 "the fake refuses " + words, told(result))
+
+
 def too_many(tap, place):
     result = place.run("run", "one.lua", "--devices", "cuda:0*100000", "--cudart", place.cudart)
     tap.case(is_refused(result, "--devices 'cuda:0*100000': 100000 devices share the memory of GPU "
@@ -272,6 +337,12 @@ def makefile(tap):
     result = make("-n", "CUDA=auto", "CUDA_PATH=/nowhere", "all")
     tap.case("no CUDA toolkit: built without GPUs (/nowhere)" in result.stdout,
              "make without a toolkit says so")
+    for words, line in ((("CUDA=0",), "CUDA=0 leaves GPUs out"),
+                        (("CUDA=auto", "CUDA_PATH=/nowhere"),
+                         "there is no CUDA toolkit in /nowhere")):
+        result = make(*words, "cuda", "device-check")
+        tap.case(result.stdout == "nothing to build: %s\nskipped: %s\n" % (line, line),
+                 "make cuda and device-check say so: " + " ".join(words), result.stdout)
 
 
 def main():
@@ -284,6 +355,11 @@ def main():
             place = Place(folder, [home + "/include", home + "/extras/CUPTI/include"])
             rows(tap, place)
             others(tap, place)
+            empty_path(tap, place)
+            no_figures(tap, place)
+            earlier_trace(tap, place)
+            serial_profile(tap, place)
+            words_of_the_fake(tap, place)
             too_many(tap, place)
             libraries(tap, place)
             healthy(tap, place)
