@@ -5,7 +5,7 @@
  *     warning: a.lua:12: stream 'x' of device 0 waits for event 'e', which was never recorded: ...
  *     warning: 12 commands were poisoned; first: #5 consume at a.lua:14 (it raced, or read bytes
  *     that nobody had written)
- *     warning: of 40 commands 2 have their times from a lesser source than CUPTI (...)
+ *     warning: times of 2 of 19 device commands are those of events, because ...
  *
  * Threads: one. */
 #ifndef ORR_CLI_NOTICES_H
