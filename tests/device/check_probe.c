@@ -34,8 +34,9 @@ void check_probe(struct check *check) {
         orr__cuda_probe_libraries(check->api, machine);
     for (uint32_t i = 0; i < machine->library_count; i++) {
         const struct orr_cuda_library *library = &machine->libraries[i];
-        check_say(check, "library", CHECK_NOTE, "%s: %s %s", library->name,
-                  library->path[0] ? library->version : library->missing, library->path);
+        check_say(check, "library", CHECK_NOTE, "%s: %s%s%s", library->name,
+                  library->path[0] ? library->version : library->missing,
+                  library->version[0] ? " " : "", library->path);
     }
     check_say(check, "probe", CHECK_PASS, "%u GPU(s)", machine->gpu_count);
 }
