@@ -89,6 +89,11 @@ static const char *fake_error_string(cudaError_t code) {
     return "it failed";
 }
 
+static cudaError_t fake_memory_info(size_t *out_free, size_t *out_total) {
+    *out_free = *out_total = 0;
+    return cudaErrorUnknown;
+}
+
 static void fill_table(struct orr__cuda_runtime_table *rt) {
     rt->cudaLaunchKernel = fake_launch;
     rt->cudaMemcpyAsync = fake_copy;
@@ -96,6 +101,7 @@ static void fill_table(struct orr__cuda_runtime_table *rt) {
     rt->cudaLaunchHostFunc = fake_host_function;
     rt->cudaMallocFromPoolAsync = fake_take;
     rt->cudaFreeAsync = fake_give;
+    rt->cudaMemGetInfo = fake_memory_info;
     rt->cudaStreamIsCapturing = fake_is_capturing;
     rt->cudaFuncSetAttribute = fake_set_attribute;
     rt->cudaGetErrorName = fake_error_name;

@@ -31,6 +31,8 @@ DEVICES_OF = {"dgx-h100": 8, "dgx-a100": 8, "dgx-b200": 8, "dgx-h200": 8, "super
 
 # Scenario, or scenario with arguments -> why it can't run on real devices.
 UNSUPPORTED = {}
+# Whose expectations are about times, which on a real clock are met or not: they may end with 1.
+TIMED = ("scenarios/streams/meshes.lua", "scenarios/pipeline/bubble.lua")
 # Folders whose programs race, on purpose or in some case.
 RACY = ("races", "faults")
 # Lines about time, and the expectations that say something about it.
@@ -97,7 +99,8 @@ def problem(scenario, count, arguments):
     cpu, cuda = f"cpu*{count}", f"cuda:0*{count}"
     want = run(scenario, cpu, *arguments)
     got = run(scenario, cuda, *arguments)
-    if got.returncode != want.returncode:
+    timed = str(scenario) in TIMED and {got.returncode, want.returncode} <= {0, 1}
+    if got.returncode != want.returncode and not timed:
         return (f"exit code {got.returncode}, on {cpu} {want.returncode}: "
                 f"{got.stderr.strip()[-500:]}")
     racy = scenario.parts[1] in RACY

@@ -48,26 +48,41 @@ static void run(struct cuda_slot *slot) {
 
 static void CUDART_CB host_main(void *context) {
     struct cuda_slot *slot = context;
-    struct orr__cuda_times *times = slot->stream->backend->times;
+    struct cuda_stream *stream = slot->stream;
     int launched = CUDA_HOST_LAUNCHED;
-    if (!atomic_compare_exchange_strong(&slot->host_state, &launched, CUDA_HOST_RUNNING))
-        return;
-    slot->stamp.host_start_ns = orr__cuda_times_now(times);
-    if (!is_to_be_skipped(slot))
-        run(slot);
-    slot->stamp.host_finish_ns = orr__cuda_times_now(times);
-    atomic_store(&slot->host_state, CUDA_HOST_DONE);
+    if (atomic_compare_exchange_strong(&slot->host_state, &launched, CUDA_HOST_RUNNING)) {
+        struct orr__cuda_times *times = stream->backend->times;
+        slot->stamp.host_start_ns = orr__cuda_times_now(times);
+        if (!is_to_be_skipped(slot))
+            run(slot);
+        slot->stamp.host_finish_ns = orr__cuda_times_now(times);
+        atomic_store(&slot->host_state, CUDA_HOST_DONE);
+    }
+    atomic_fetch_sub(&stream->callbacks, 1); /* the stream may be gone from here on */
 }
 
 enum orr_status orr__cuda_host_launch(struct cuda_slot *slot, struct orr_error *error) {
     struct orr__cuda_api *api = slot->stream->backend->api;
     atomic_store(&slot->host_state, CUDA_HOST_LAUNCHED);
+    atomic_fetch_add(&slot->stream->callbacks, 1);
     enum orr_status status = orr__cuda_check(
         api, api->rt.cudaLaunchHostFunc(slot->stream->queue.stream, host_main, slot),
         "cudaLaunchHostFunc", error);
-    if (status != ORR_OK)
+    if (status != ORR_OK) {
+        atomic_fetch_sub(&slot->stream->callbacks, 1);
         atomic_store(&slot->host_state, CUDA_HOST_NONE);
+    }
     return status;
+}
+
+bool orr__cuda_host_quiet(struct cuda_stream *stream) {
+    const struct orr__cuda_api *api = stream->backend->api;
+    for (int64_t waited_ns = 0; atomic_load(&stream->callbacks) > 0; waited_ns += CUDA_REST_NS) {
+        if (waited_ns > CUDA_CALLBACK_NS || !api->rest)
+            return false;
+        api->rest(api, CUDA_REST_NS);
+    }
+    return true;
 }
 
 void orr__cuda_host_cancel(struct cuda_slot *slot) {
