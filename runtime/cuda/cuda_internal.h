@@ -56,8 +56,8 @@ enum {
     CUDA_WAITS_MAX = 1 << 20,
     CUDA_GRAPHS_MAX = 1 << 24,
     CUDA_NODES_MAX = 1 << 24,
-    CUDA_RECORDINGS_MAX = 4,       /* of a graph: so many launches of it may be in flight */
-    CUDA_CALLBACK_NS = 1000000000, /* what a cancelled host function is waited for */
+    CUDA_RECORDINGS_MAX = 4,     /* of a graph: so many launches of it may be in flight */
+    CUDA_CALLBACK_NS = 20000000, /* between the beginning of a call and its first instruction */
     CUDA_REST_NS = 20000 /* between two looks of a host that waits for any of several events */
 };
 
@@ -407,9 +407,9 @@ enum orr_status orr__cuda_host_launch(struct cuda_slot *slot,
                                       struct orr_error *error) ORR_MUST_CHECK;
 /* The context is lost: sees to it that the command's host function neither runs nor will. */
 void orr__cuda_host_cancel(struct cuda_slot *slot);
-/* Waits until CUDA calls none of the stream's host functions any more. False: a lost context may
- * still do so, or never; what they touch has to stay. */
-bool orr__cuda_host_quiet(struct cuda_stream *stream);
+/* Waits for calls of the stream's host functions that CUDA has begun. In a lost context it begins
+ * no more of them (cuda.h, cuLaunchHostFunc), but when the last one began, nobody can tell. */
+void orr__cuda_host_quiet(struct cuda_stream *stream);
 
 /* --- retire.c --- */
 /* Hands back what is done. `must`: also what CUPTI has not told the times of; asks it. Returns

@@ -75,14 +75,13 @@ enum orr_status orr__cuda_host_launch(struct cuda_slot *slot, struct orr_error *
     return status;
 }
 
-bool orr__cuda_host_quiet(struct cuda_stream *stream) {
+void orr__cuda_host_quiet(struct cuda_stream *stream) {
     const struct orr__cuda_api *api = stream->backend->api;
     for (int64_t waited_ns = 0; atomic_load(&stream->callbacks) > 0; waited_ns += CUDA_REST_NS) {
         if (waited_ns > CUDA_CALLBACK_NS || !api->rest)
-            return false;
+            return;
         api->rest(api, CUDA_REST_NS);
     }
-    return true;
 }
 
 void orr__cuda_host_cancel(struct cuda_slot *slot) {

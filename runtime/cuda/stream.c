@@ -107,8 +107,7 @@ enum orr_status orr__cuda_stream_create(struct orr_backend *base, uint32_t devic
 void orr__cuda_stream_drop(struct cuda_stream *stream) {
     struct cuda_backend *backend = stream->backend;
     assert(stream->retired == stream->submitted);
-    if (!orr__cuda_host_quiet(stream))
-        return; /* given up, with the context */
+    orr__cuda_host_quiet(stream);
     for (uint64_t i = 0; stream->slots && i <= stream->mask; i++)
         orr_memory_free(backend->memory, stream->slots[i].many_waits);
     orr_memory_free(backend->memory, stream->slots);
@@ -136,8 +135,6 @@ void orr__cuda_stream_destroy(struct orr_backend *base, uint32_t id) {
 
 void orr__cuda_stream_free(struct cuda_stream *stream) {
     orr__cuda_stream_drop(stream);
-    if (atomic_load(&stream->callbacks) > 0)
-        return;
     orr_memory_free(stream->backend->memory, stream->finishes);
     orr_memory_free_lines(stream->backend->memory, stream);
 }
