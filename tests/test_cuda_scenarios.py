@@ -119,7 +119,7 @@ def attempt(play):
 def main():
     pattern = sys.argv[1] if len(sys.argv) > 1 else ""
     if not (ORRERY.parent / "orrery-cuda.so").exists() or not (FAKE / "libcudart.so.13").exists():
-        print("1..0 # SKIP this build has no plugin for CUDA, or no fake devices")
+        print("1..1\nok 1 - scenarios on CUDA devices # SKIP no CUDA toolkit")
         return 0
     todo = [play for play in plays() if pattern in " ".join([str(play[0]), *play[2]])]
     print(f"1..{len(todo)}")

@@ -54,7 +54,7 @@ struct real {
 /* One search: what is looked for, and what was wrong with each place so far. */
 struct search {
     struct real *real;
-    enum orr__cuda_library library;
+    enum orr__cuda_library wanted;
     char file[64]; /* "libcudart.so.13" */
     char tried[ORR_ERROR_TEXT_MAX];
 };
@@ -82,7 +82,7 @@ static void note(struct search *search, const char *path, const char *text) {
 
 /* dlsym of a data pointer's type, kept as the function pointer that it is. */
 static bool fill(struct search *search, void *handle, const char *path) {
-    const struct library *library = &libraries[search->library];
+    const struct library *library = &libraries[search->wanted];
     for (const struct entry *entry = library->entries; entry->name; entry++) {
         void *address = dlsym(handle, entry->name);
         if (!address) {
@@ -99,7 +99,7 @@ static bool fill(struct search *search, void *handle, const char *path) {
 
 static bool is_right_version(struct search *search, const char *path) {
     int version = 0;
-    if (search->library != ORR__CUDA_RUNTIME)
+    if (search->wanted != ORR__CUDA_RUNTIME)
         return true;
     cudaError_t code = search->real->api.rt.cudaRuntimeGetVersion(&version);
     if (code == cudaSuccess && version / 1000 == CUDART_VERSION / 1000)
@@ -114,7 +114,7 @@ static bool is_right_version(struct search *search, const char *path) {
 static void keep_path(struct search *search, void *handle, const char *path) {
     struct link_map *map = NULL;
     bool known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name[0];
-    snprintf(search->real->paths[search->library], PATH_MAX_BYTES, "%s",
+    snprintf(search->real->paths[search->wanted], PATH_MAX_BYTES, "%s",
              known ? map->l_name : path);
 }
 
@@ -163,24 +163,24 @@ static bool try_toolkit(struct search *search, const char *home) {
         return false;
     if (try_folder(search, home, "/lib64") || try_folder(search, home, "/lib"))
         return true;
-    return search->library == ORR__CUDA_CUPTI && try_folder(search, home, "/extras/CUPTI/lib64");
+    return search->wanted == ORR__CUDA_CUPTI && try_folder(search, home, "/extras/CUPTI/lib64");
 }
 
 /* In the folder of the CUDA runtime, or in its neighbour that CUPTI has in some toolkits. */
 static bool try_beside_runtime(struct search *search) {
     const char *runtime = search->real->paths[ORR__CUDA_RUNTIME];
     const char *slash = strrchr(runtime, '/');
-    if (search->library == ORR__CUDA_RUNTIME || !slash)
+    if (search->wanted == ORR__CUDA_RUNTIME || !slash)
         return false;
     char folder[PATH_MAX_BYTES];
     memcpy(folder, runtime, (size_t)(slash - runtime));
     folder[slash - runtime] = '\0';
-    return try_folder(search, folder, "") || (search->library == ORR__CUDA_CUPTI &&
+    return try_folder(search, folder, "") || (search->wanted == ORR__CUDA_CUPTI &&
                                               try_folder(search, folder, "/../extras/CUPTI/lib64"));
 }
 
 static bool look(struct search *search) {
-    if (search->library == ORR__CUDA_RUNTIME && search->real->cudart)
+    if (search->wanted == ORR__CUDA_RUNTIME && search->real->cudart)
         return try_path(search, search->real->cudart);
     return try_beside_runtime(search) || try_list(search, getenv("LD_LIBRARY_PATH")) ||
            try_toolkit(search, getenv("CUDA_HOME")) || try_toolkit(search, getenv("CUDA_PATH")) ||
@@ -189,7 +189,7 @@ static bool look(struct search *search) {
 
 static enum orr_status load(struct orr__cuda_api *api, enum orr__cuda_library library,
                             struct orr_error *error) {
-    struct search search = {.library = library, .real = (struct real *)api};
+    struct search search = {.wanted = library, .real = (struct real *)api};
     snprintf(search.file, sizeof search.file, "%s.so.%d", libraries[library].stem,
              libraries[library].major);
     if (look(&search))

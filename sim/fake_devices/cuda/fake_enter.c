@@ -17,7 +17,7 @@ enum {
 
 struct function {
     const char *text, *symbol;
-    enum orr__cuda_library library;
+    enum orr__cuda_library of;
 };
 
 static const struct function functions[ORR__FAKE_FUNCTION_COUNT] = {
@@ -40,7 +40,7 @@ const char *orr__fake_function_symbol(enum orr__fake_function function) {
 }
 
 enum orr__cuda_library orr__fake_function_library(enum orr__fake_function function) {
-    return functions[function].library;
+    return functions[function].of;
 }
 
 static int64_t cost_of(enum orr__fake_function function) {
@@ -103,7 +103,7 @@ static int without_driver(const struct orr_fake_cuda *fake, enum orr__fake_funct
     if ((enough && !fake->options.refusal) || needs_no_device(function)) {
         return 0;
     }
-    switch (functions[function].library) {
+    switch (functions[function].of) {
     case ORR__CUDA_RUNTIME:
         return fake->options.refusal            ? cudaErrorInitializationError
                : driver == ORR_FAKE_STUB_DRIVER ? cudaErrorStubLibrary
@@ -117,7 +117,7 @@ static int without_driver(const struct orr_fake_cuda *fake, enum orr__fake_funct
 
 /* What a call answers once CUDA, or its own library, has failed for good. */
 static int sticky_error(struct orr_fake_cuda *fake, enum orr__fake_function function) {
-    enum orr__cuda_library library = functions[function].library;
+    enum orr__cuda_library library = functions[function].of;
     int found = atomic_load_explicit(&fake->device_error, memory_order_relaxed);
     if (found && !fake->sticky[ORR__CUDA_RUNTIME]) {
         fake->sticky[ORR__CUDA_RUNTIME] = found;
@@ -139,7 +139,7 @@ static int planned(struct orr_fake_cuda *fake, enum orr__fake_function function)
         if (fault->function != (uint32_t)function || fault->nth != fake->calls[function]) {
             continue;
         }
-        enum orr__cuda_library library = functions[function].library;
+        enum orr__cuda_library library = functions[function].of;
         if (fault->sticky) {
             fake->sticky[library] = fault->code;
             if (library == ORR__CUDA_RUNTIME) {
@@ -172,7 +172,7 @@ int orr__fake_enter(enum orr__fake_function function, struct orr_fake_cuda **out
         .function = function, .correlation = ++fake->correlation, .begin_ns = orr__fake_now(fake)};
     orr__fake_spend(fake, cost_of(function));
     int code = answer(fake, function);
-    if (code && functions[function].library == ORR__CUDA_RUNTIME) {
+    if (code && functions[function].of == ORR__CUDA_RUNTIME) {
         orr__fake_leave(fake, (cudaError_t)code);
     }
     return code;
