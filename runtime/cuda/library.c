@@ -114,8 +114,7 @@ static bool is_right_version(struct search *search, const char *path) {
 static void keep_path(struct search *search, void *handle, const char *path) {
     struct link_map *map = NULL;
     bool known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name[0];
-    snprintf(search->real->paths[search->wanted], PATH_MAX_BYTES, "%s",
-             known ? map->l_name : path);
+    snprintf(search->real->paths[search->wanted], PATH_MAX_BYTES, "%s", known ? map->l_name : path);
 }
 
 static bool try_path(struct search *search, const char *path) {

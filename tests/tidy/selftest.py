@@ -199,7 +199,10 @@ def main():
         if words == NEEDS_CLANG_FORMAT and tidy.clang_format() is None:
             tap.skip(name, "clang-format 14 is not here")
             continue
-        found, _ = findings(number, {path: change})
+        found, tree = findings(number, {path: change})
+        if number == 8 and path.startswith("runtime/cuda/") and not tree.has_cuda():
+            tap.skip(name, "no CUDA toolkit")
+            continue
         tap.case(any(words in text for text in found), name,
                  ["%s was changed; found: %s" % (path, found)])
     change = {"runtime/truth.c": lambda s: s.replace("value != 0", "clock()")}
