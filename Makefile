@@ -122,7 +122,8 @@ endif
 # Sources
 
 LIB_DIRS := runtime runtime/cpu sim sim/fake_devices trace hazards analyzer scenarios
-LIB_DIRS := $(sort $(LIB_DIRS) $(patsubst %/,%,$(wildcard runtime/*/ sim/*/ hazards/*/)))
+LIB_DIRS := $(sort $(LIB_DIRS) $(patsubst %/,%,$(wildcard runtime/*/ sim/*/ hazards/*/ \
+	trace/*/ analyzer/*/)))
 # The CUDA backend is a plugin and no part of the library: see "CUDA" below.
 LIB_DIRS := $(filter-out runtime/cuda,$(LIB_DIRS))
 LIB_SOURCES := $(sort $(wildcard $(addsuffix /*.c,$(LIB_DIRS))))
@@ -150,7 +151,7 @@ PUBLIC_HEADERS := $(filter-out %_internal.h %_private.h,\
 #     #define ORR_EMBED_<FOLDER>(X) X("name without suffix", array) ...
 # So #include "trace/schema.sql.h", or "scenarios/library/embed.h" for all modules.
 EMBED := $(sort $(wildcard trace/*.sql scenarios/library/*.lua scenarios/library/*/*.lua \
-	sim/fake_devices/*.lua analyzer/*.sql analyzer/*.html analyzer/*.css analyzer/*.js))
+	sim/fake_devices/*.lua $(foreach kind,sql html css js,analyzer/*.$(kind) analyzer/*/*.$(kind))))
 EMBED_DIRS := $(sort scenarios/library sim/fake_devices $(patsubst %/,%,$(dir $(EMBED))))
 GEN := $(EMBED:%=$(BUILD)/gen/%.h) $(EMBED_DIRS:%=$(BUILD)/gen/%/embed.h)
 

@@ -11,6 +11,13 @@ enum orr_status orr_timeline_create(const struct orr_memory *memory,
     if (!*out_timeline)
         return ORR_NO_MEMORY;
     (*out_timeline)->memory = memory;
+    (*out_timeline)->source = (struct orr_timeline_source){.format = "orrery",
+                                                           .knows_waits = true,
+                                                           .knows_syncs = true,
+#define NOT_KNOWN(name) .name = ORR_SOURCE_NONE,
+                                                           ORR_SOURCE_NUMBER_LIST(NOT_KNOWN)
+#undef NOT_KNOWN
+    };
     return ORR_OK;
 }
 
@@ -20,10 +27,11 @@ void orr_timeline_destroy(struct orr_timeline **timeline) {
     struct orr_timeline *t = *timeline;
     const struct orr_memory *memory = t->memory;
     void *const arrays[] = {
-        t->meta,     t->devices,       t->streams,  t->hosts,       t->ops,
-        t->commands, t->edges,         t->syncs,    t->buffers,     t->accesses,
-        t->members,  t->communicators, t->counters, t->collectives, t->collective_members,
-        t->findings, t->buffer_roles,
+        t->meta,     t->devices,       t->streams,  t->hosts,        t->ops,
+        t->commands, t->edges,         t->syncs,    t->buffers,      t->accesses,
+        t->members,  t->communicators, t->counters, t->collectives,  t->collective_members,
+        t->findings, t->buffer_roles,  t->calls,    t->stream_waits, t->overheads,
+        t->slices,
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         orr_memory_free(memory, arrays[i]);

@@ -139,6 +139,7 @@ static enum orr_status read_host(struct orr__reader *reader, void *item) {
     struct orr_timeline_host *host = item;
     host->id = read_index(reader, 0);
     host->name = orr__read_text(reader, 1);
+    host->label = "";
     return host->name ? ORR_OK : orr__fail_memory(reader);
 }
 
@@ -207,6 +208,8 @@ static enum orr_status read_command(struct orr__reader *reader, void *item) {
     command->flops = read_u64(reader, 15);
     command->bytes_read = read_u64(reader, 16);
     command->bytes_written = read_u64(reader, 17);
+    command->correlation = ORR_CORRELATION_NONE;
+    command->grid = "";
     command->ts_source = is_null(reader, 18) ? reader->clock : read_name(reader, 18);
     return unpack_code(reader, 6, command);
 }
@@ -265,6 +268,7 @@ static enum orr_status read_sync(struct orr__reader *reader, void *item) {
     sync->begin_ns = read_time(reader, 4);
     sync->end_ns = read_time(reader, 5);
     sync->cmd = read_u64(reader, 6);
+    sync->stream = sync->device = ORR_ID_NONE;
     uint32_t kind;
     enum orr_status status = read_code(reader, 2, "kind", ORR_SYNC_KIND_COUNT, &kind);
     if (status != ORR_OK)
