@@ -73,10 +73,14 @@ endif
 
 # Libraries: by pkg-config. Their headers are system headers, so that their warnings are not ours.
 PACKAGES := sqlite3 lua5.4 openblas zlib yajl
+# The command alone needs these (orrery view serves a file), and so what is linked with its files.
+COMMAND_PACKAGES := libmicrohttpd
 TEST_PACKAGES := cmocka
 pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
 PACKAGE_CFLAGS := $(patsubst -I%,-isystem %,$(call pkg,--cflags $(PACKAGES)))
 PACKAGE_LIBS := $(call pkg,--libs $(PACKAGES))
+COMMAND_CFLAGS := $(patsubst -I%,-isystem %,$(call pkg,--cflags $(COMMAND_PACKAGES)))
+COMMAND_LIBS := $(call pkg,--libs $(COMMAND_PACKAGES))
 TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call pkg,--cflags $(TEST_PACKAGES)))
 TEST_LIBS := $(call pkg,--libs $(TEST_PACKAGES))
 
@@ -250,7 +254,7 @@ $(eval $(call stamp,$(BUILD)/embedded,$(EMBED)))
 LIGHT_GOALS := setup test demo clean help format print-%
 ifneq ($(filter-out $(LIGHT_GOALS),$(or $(MAKECMDGOALS),all)),)
 found = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes)
-MISSING := $(strip $(foreach p,$(PACKAGES),$(if $(call found,$(p)),,$(p))))
+MISSING := $(strip $(foreach p,$(PACKAGES) $(COMMAND_PACKAGES),$(if $(call found,$(p)),,$(p))))
 ifneq ($(MISSING),)
 $(error pkg-config does not find: $(MISSING). Run scripts/setup, which installs what is missing)
 endif
@@ -276,6 +280,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)
 	@mkdir -p $(@D)
 	$(call run,CC,$<,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(OBJECT_FLAGS) -MMD -MP -c $< -o $@)
 
+$(call objects,$(CLI_SOURCES)): OBJECT_FLAGS = $(COMMAND_CFLAGS)
 $(call objects,$(TEST_SOURCES) $(TEST_SHARED_SOURCES)): OBJECT_FLAGS = $(TEST_CFLAGS)
 $(call objects,$(filter tests/cuda% tests/test_cuda%,$(TEST_SOURCES) $(TEST_SHARED_SOURCES))): \
 	OBJECT_FLAGS = $(TEST_CFLAGS) $(CUDA_CPPFLAGS)
@@ -298,7 +303,8 @@ $(SHARED): $(LIB_OBJECTS) $(BUILD)/objects $(BUILD)/liborrery.map
 	$(call run,LD,$@,$(CC) -shared $(ALL_LDFLAGS) $(SHARED_LDFLAGS) $(LIB_OBJECTS) $(LIBS) -o $@)
 
 $(BUILD)/orrery: $(CLI_OBJECTS) $(STATIC) $(BUILD)/objects
-	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(CLI_OBJECTS) $(STATIC) $(LIBS) -o $@)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(CLI_OBJECTS) $(STATIC) $(COMMAND_LIBS) \
+		$(LIBS) -o $@)
 
 # Shared test code and the command's files without main(), as an archive: each test links what it
 # calls.
@@ -313,7 +319,7 @@ GROUP_END := -Wl,--end-group
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtests.a $(STATIC)
 	@mkdir -p $(@D)
 	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) $(GROUP) $(filter %.a,$^) $(GROUP_END) \
-		$(TEST_LIBS) $(LIBS) -o $@)
+		$(TEST_LIBS) $(COMMAND_LIBS) $(LIBS) -o $@)
 
 $(filter $(BUILD)/tests/test_cuda%,$(TESTS)): $(CUDA_ARCHIVE) $(FAKE_ARCHIVE)
 
@@ -410,7 +416,7 @@ device-check: $(DEVICE_CHECK) ## checks the backend on this machine's GPU; skipp
 $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/obj/tests/fuzzer.o \
 		$(BUILD)/libtests.a $(STATIC)
 	@mkdir -p $(@D)
-	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@)
+	$(call run,LD,$@,$(CC) $(ALL_LDFLAGS) $^ $(COMMAND_LIBS) $(LIBS) -o $@)
 
 $(BENCHES): $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BENCH_SHARED_OBJECTS) $(STATIC) \
 		$(BUILD)/objects
