@@ -12,7 +12,7 @@
  *                                 \ wait
  *      stream 1                    [--op 2--)
  *
- * Who fills it: orr_events_from_timeline (our own traces), and importers of other tools' traces.
+ * Who fills it: orr_events_from_timeline, from our own traces and from those of other tools.
  * A filler appends to the arrays through orr_events_add_*, then calls orr_events_prepare once,
  * which sorts, links and derives; after that the model is read-only.
  *
@@ -67,15 +67,16 @@ struct orr_events_device {
 /* Streams of one device must be added in ascending order of the source's numbers: ties are broken
  * by it. */
 struct orr_events_stream {
-    uint32_t device; /* index */
-    uint32_t id;     /* the source's number, for display */
+    uint32_t device;  /* index */
+    uint32_t id;      /* the source's number, for display */
+    uint64_t process; /* whose it is, 0 where the source knows one process only */
     const char *name;
 };
 
 struct orr_events_thread {
-    uint32_t process; /* any number; profiler overhead counts for all threads of its process */
+    uint64_t process; /* any number; profiler overhead counts for all threads of its process */
     const char *name;
-    char label[32]; /* "pid/tid", or a number: how the definitions break ties, in text order */
+    char label[64]; /* "pid/tid", or a number: how the definitions break ties, in text order */
 };
 
 enum orr_call_flag {
@@ -117,7 +118,7 @@ struct orr_events_wait {
 };
 
 struct orr_events_overhead { /* time the profiler itself took in a process */
-    uint32_t process;
+    uint64_t process;
     int64_t begin_ns, end_ns;
 };
 
@@ -148,9 +149,10 @@ struct orr_events_op {
      * was: an op, or the call that enqueued what it waited for, or neither if unknown. */
     int64_t wait_ns;
     uint32_t wait_op, wait_call;
-    uint64_t correlation; /* the source's number: command id */
+    uint64_t correlation; /* the source's number; of our own: the command's id */
     uint64_t flops, bytes_read, bytes_written, bytes_broadcast;
     uint32_t stream, call, operator_index, collective;
+    uint32_t command; /* index in the timeline's commands, if there is a timeline */
     const char *name; /* of the kernel */
     uint8_t kind;     /* enum orr_op_kind */
     uint8_t activity; /* enum orr_activity */
@@ -268,8 +270,8 @@ enum orr_status orr_events_add_op(struct orr_events *events, const struct orr_ev
 enum orr_status orr_events_prepare(struct orr_events *events,
                                    struct orr_error *error) ORR_MUST_CHECK;
 
-/* Fills and prepares a model from one of our timelines, whose texts it borrows: the timeline must
- * live as long as the model. On failure the model is empty. */
+/* Fills and prepares a model from a timeline, our own or another tool's, whose texts it borrows: the
+ * timeline must live as long as the model. On failure the model is empty. */
 enum orr_status orr_events_from_timeline(const struct orr_timeline *timeline,
                                          const struct orr_memory *memory,
                                          struct orr_events *out_events,

@@ -143,7 +143,7 @@ static enum orr_status add_overheads(const struct orr_events *events,
         status = orr__sort_indices(memory, order, count, overhead_before, events);
     }
     for (size_t begin = 0, end; begin < count && status == ORR_OK; begin = end) {
-        uint32_t process = events->overheads[order[begin]].process;
+        uint64_t process = events->overheads[order[begin]].process;
         for (end = begin; end < count && events->overheads[order[end]].process == process; end++) {
         }
         status = add_process(events, memory, order + begin, end - begin, hosts);
@@ -188,7 +188,7 @@ size_t orr_hosts_find(const struct orr_hosts *hosts, uint32_t thread, int64_t ti
     return low;
 }
 
-const struct orr_intervals *orr_hosts_overhead(const struct orr_hosts *hosts, uint32_t process) {
+const struct orr_intervals *orr_hosts_overhead(const struct orr_hosts *hosts, uint64_t process) {
     size_t low = 0, high = hosts->process_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;

@@ -24,7 +24,7 @@ struct orr_host_segment {
 };
 
 struct orr_host_process {
-    uint32_t process;
+    uint64_t process;
     struct orr_intervals overhead; /* time the profiler itself took, as a union */
 };
 
@@ -45,6 +45,6 @@ void orr_hosts_free(const struct orr_memory *memory, struct orr_hosts *hosts);
 size_t orr_hosts_find(const struct orr_hosts *hosts, uint32_t thread, int64_t time);
 
 /* Overhead of a process, NULL if it has none. */
-const struct orr_intervals *orr_hosts_overhead(const struct orr_hosts *hosts, uint32_t process);
+const struct orr_intervals *orr_hosts_overhead(const struct orr_hosts *hosts, uint64_t process);
 
 #endif
