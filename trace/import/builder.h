@@ -43,7 +43,9 @@ const char *orr__builder_text(struct orr__builder *builder, const char *text, si
 void orr__builder_meta(struct orr__builder *builder, const char *key, const char *value);
 
 /* Device with the source's number, made at first use (named "device N" until someone names it), and
- * returned for filling in; its id is the number. The pointer is good until the next device. */
+ * returned for filling in; its id is the number, below ORR__BUILDER_DEVICES (what is beyond is no
+ * device's number, and the importer's business). The pointer is good until the next device. */
+enum { ORR__BUILDER_DEVICES = 1 << 16 };
 struct orr_timeline_device *orr__builder_device(struct orr__builder *builder, uint32_t number);
 
 /* Stream of a device, made at first use. Streams of a device are numbered by (process, context,
