@@ -177,6 +177,8 @@ struct orr_events_source {
     uint64_t unfinished;    /* of those, started but not finished */
     uint64_t subns_stamps;
     uint64_t api_calls; /* API records */
+    uint64_t
+        bad_calls; /* of them, excluded: end before begin, or no thread: their ops are unlinked */
     uint64_t event_waits, event_waits_unresolved;
     uint64_t failed_ops, poisoned_ops, skipped_ops;
 };

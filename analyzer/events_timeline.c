@@ -47,8 +47,13 @@ static enum orr_status add_streams(struct orr__filler *b) {
 static enum orr_status add_threads(struct orr__filler *b) {
     const struct orr_timeline *t = b->timeline;
     for (size_t i = 0; i < t->host_count; i++) {
-        struct orr_events_thread item = {.name = t->hosts[i].name};
-        snprintf(item.label, sizeof item.label, "%u", t->hosts[i].id);
+        const struct orr_timeline_host *host = &t->hosts[i];
+        struct orr_events_thread item = {.name = host->name, .process = host->process};
+        if (host->label && host->label[0] != '\0') {
+            snprintf(item.label, sizeof item.label, "%s", host->label);
+        } else {
+            snprintf(item.label, sizeof item.label, "%u", host->id);
+        }
         enum orr_status status = orr_events_add_thread(b->events, &item, NULL);
         if (status != ORR_OK) {
             return status;
@@ -68,6 +73,10 @@ static uint64_t meta_number(const struct orr_timeline *t, const char *key) {
     return value;
 }
 
+static uint64_t known(uint64_t number) {
+    return number == ORR_SOURCE_NONE ? 0 : number;
+}
+
 static void set_source(struct orr__filler *b) {
     const struct orr_timeline *t = b->timeline;
     const char *backend = orr_timeline_meta(t, "backend");
@@ -79,12 +88,23 @@ static void set_source(struct orr__filler *b) {
     source->knows_waits = true;
     source->knows_syncs = true;
     source->dropped = meta_number(t, "dropped");
+    if (orr__timeline_imported(t)) {
+        source->format = t->source.format;
+        source->modelled = false;
+        source->knows_waits = t->source.knows_waits;
+        source->knows_syncs = t->source.knows_syncs;
+        source->has_time_base = t->source.has_time_base;
+        source->time_base_ns = t->source.time_base_ns;
+        source->subns_stamps = known(t->source.subns_stamps);
+        source->world_size = known(t->source.world_size);
+    }
 }
 
 static void free_filler(struct orr__filler *b) {
     void *arrays[] = {b->call_of,       b->op_of,           b->op_before,    b->operator_of,
                       b->collective_of, b->stream_commands, b->stream_first, b->stream_index,
-                      b->graphs,        b->graph_order,     b->awaits,       b->last_broadcast};
+                      b->graphs,        b->graph_order,     b->awaits,       b->last_broadcast,
+                      b->merged_call};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         orr_memory_free(b->memory, arrays[i]);
     }
@@ -97,7 +117,8 @@ static enum orr_status count_rows(struct orr__filler *b) {
     for (size_t i = 0; i < t->command_count; i++) {
         ops += orr__is_op_kind(t->commands[i].kind);
     }
-    return orr_events_reserve(b->events, ops, t->command_count + t->sync_count);
+    size_t calls = orr__timeline_imported(t) ? t->call_count : t->command_count + t->sync_count;
+    return orr_events_reserve(b->events, ops, calls);
 }
 
 static enum orr_status create_filler(struct orr__filler *b) {
@@ -118,13 +139,25 @@ static enum orr_status create_filler(struct orr__filler *b) {
     return all ? count_rows(b) : ORR_NO_MEMORY;
 }
 
+enum { STEPS = 9 };
+
 static enum orr_status fill(struct orr__filler *b) {
-    enum orr_status (*const steps[])(struct orr__filler *) = {
+    enum orr_status (*const own[STEPS])(struct orr__filler *) = {
         create_filler,   add_devices,           add_streams,   add_threads,
         orr__fill_calls, orr__fill_collectives, orr__fill_ops, orr__fill_dependencies,
         orr__fill_syncs};
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        enum orr_status status = steps[i](b);
+    enum orr_status (*const imported[STEPS])(struct orr__filler *) = {create_filler,
+                                                                      add_devices,
+                                                                      add_streams,
+                                                                      add_threads,
+                                                                      orr__fill_imported_calls,
+                                                                      orr__fill_collectives,
+                                                                      orr__fill_imported_ops,
+                                                                      orr__fill_imported_waits,
+                                                                      orr__fill_imported_syncs};
+    bool foreign = orr__timeline_imported(b->timeline);
+    for (size_t i = 0; i < STEPS; i++) {
+        enum orr_status status = foreign ? imported[i](b) : own[i](b);
         if (status != ORR_OK) {
             return status;
         }
@@ -136,10 +169,11 @@ enum orr_status orr_events_from_timeline(const struct orr_timeline *timeline,
                                          const struct orr_memory *memory,
                                          struct orr_events *out_events, struct orr_error *error) {
     orr_events_init(out_events, memory);
-    if (timeline->command_count >= ORR_EVENTS_NONE || timeline->op_count >= ORR_EVENTS_NONE) {
+    if (timeline->command_count >= ORR_EVENTS_NONE || timeline->op_count >= ORR_EVENTS_NONE ||
+        timeline->call_count >= ORR_EVENTS_NONE) {
         return orr_error_set(error, ORR_UNSUPPORTED,
-                             "analyze: %zu commands; at most %u are supported",
-                             timeline->command_count, ORR_EVENTS_NONE - 1);
+                             "analyze: %zu commands and %zu calls; at most %u are supported",
+                             timeline->command_count, timeline->call_count, ORR_EVENTS_NONE - 1);
     }
     struct orr__filler filler = {.timeline = timeline, .events = out_events, .memory = memory};
     enum orr_status status = fill(&filler);
