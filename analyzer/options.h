@@ -20,6 +20,9 @@ struct orr_analysis_peaks {
 
 struct orr_analysis_options {
     const char *file; /* name of the trace for reports, "" none; borrowed until destroy */
+    const char
+        *name; /* the same for the exact figures: "ARCHIVE/member"; NULL or "": the last part of
+                       * `file` */
     int64_t begin_ns; /* window; ORR_TIME_NONE: the first start of any op */
     int64_t end_ns;   /* ORR_TIME_NONE: the last end of any op */
 

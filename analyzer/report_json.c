@@ -40,8 +40,8 @@ static void put_head(struct json *j, const struct orr_analysis *a) {
 /* ------------------------------------------------------------------------------------------------
  * Devices */
 
-static void put_classes(struct json *j, const char *name, const int64_t *classes, unsigned first,
-                        unsigned end) {
+void orr__json_classes(struct json *j, const char *name, const int64_t *classes, unsigned first,
+                       unsigned end) {
     put_open(j, name, "{");
     for (unsigned c = first; c < end; c++) {
         put_int(j, orr_class_text((enum orr_class)c), classes[c]);
@@ -116,7 +116,7 @@ static void put_device(struct json *j, const struct orr_analysis *a,
     put_int(j, "exposed_copy_ns", c[ORR_CLASS_EXPOSED_COPY]);
     put_int(j, "overlap_ns", overlap);
     put_ratio(j, "overlap_ratio", (orr_u128)overlap, (orr_u128)r->times.window_comm_ns, 6);
-    put_classes(j, "idle", c, ORR_CLASS_PROFILER_OVERHEAD, ORR_CLASS_COUNT);
+    orr__json_classes(j, "idle", c, ORR_CLASS_PROFILER_OVERHEAD, ORR_CLASS_COUNT);
     put_int(j, "host_api_ns", r->times.host_api_ns);
     put_open(j, "busy", "{");
     for (unsigned b = 0; b < ORR_BUSY_COUNT; b++) {
@@ -207,7 +207,7 @@ static void put_commands(struct json *j, const struct orr_analysis *a) {
     put_close(j, "]");
 }
 
-static void put_idle_streams(struct json *j, const struct orr_analysis *a) {
+void orr__json_idle_streams(struct json *j, const struct orr_analysis *a) {
     put_open(j, "idle_by_stream", "{");
     for (unsigned c = 0; c < ORR_STREAM_IDLE_COUNT; c++) {
         put_int(j, orr_stream_idle_text((enum orr_stream_idle)c), a->idle_streams.ns[c]);
@@ -429,139 +429,6 @@ static void put_findings(struct json *j, const struct orr_analysis *a) {
     put_close(j, "]");
 }
 
-/* ------------------------------------------------------------------------------------------------
- * The exact figures */
-
-static void put_exact_counts(struct json *j, const struct orr_analysis *a) {
-    const struct orr_exact *e = &a->exact;
-    const struct orr_events_source *s = &a->events.source;
-    const struct orr_split *split = &a->split;
-    put_string(j, "file", a->options.file);
-    put_string(j, "format", s->format);
-    put_count(j, "gpu_ops", e->gpu_ops);
-    put_count(j, "kernels", e->kernels);
-    put_count(j, "memcpys", e->memcpys);
-    put_count(j, "memsets", e->memsets);
-    put_count(j, "memcpy_bytes", e->memcpy_bytes);
-    put_open(j, "top_kernels", "[");
-    for (unsigned i = 0; i < e->top_count; i++) {
-        put_open(j, NULL, "{");
-        put_string(j, "name", e->top_kernels[i].name);
-        put_count(j, "count", e->top_kernels[i].count);
-        put_int(j, "sum_ns", e->top_kernels[i].sum_ns);
-        put_int(j, "min_ns", e->top_kernels[i].min_ns);
-        put_int(j, "max_ns", e->top_kernels[i].max_ns);
-        put_close(j, "}");
-    }
-    put_close(j, "]");
-    put_count(j, "bad_ops", s->bad_ops);
-    put_count(j, "zero_len_ops", e->zero_len_ops);
-    put_count(j, "streams", a->idle_streams.streams);
-    put_count(j, "api_calls", s->api_calls);
-    put_count(j, "linked", split->linked);
-    put_count(j, "unlinked", split->unlinked);
-    put_count(j, "ops_multi_api", e->ops_multi_api);
-    put_count(j, "fanout_corrs", e->fanout_corrs);
-    put_count(j, "max_ops_per_corr", e->max_ops_per_corr);
-    put_count(j, "graph_launches", e->graph_launches);
-    put_count(j, "graph_launches_no_op", e->graph_launches_no_op);
-    put_count(j, "graph_ops", e->graph_ops);
-}
-
-static void put_exact_order(struct json *j, const struct orr_analysis *a) {
-    const struct orr_events_source *s = &a->events.source;
-    const struct orr_split *split = &a->split;
-    put_count(j, "start_before_launch", split->early);
-    put_int(j, "start_before_launch_max_ns", split->early_max_ns);
-    put_count(j, "start_during_launch", split->during);
-    put_count(j, "same_stream_overlaps", split->overlaps);
-    put_int(j, "same_stream_overlap_max_ns", split->overlap_max_ns);
-    put_count(j, "subns_stamps", s->subns_stamps);
-    put_time_or_null(j, "time_base_ns", s->has_time_base, s->time_base_ns);
-    put_count(j, "event_waits", s->event_waits);
-    put_count(j, "event_waits_unresolved", s->event_waits_unresolved);
-    put_count(j, "dep_violations", split->dep_violations);
-    put_int(j, "api_once_ns", split->call_ns_once);
-    put_int(j, "api_per_op_ns", split->call_ns_per_op);
-    put_open(j, "split", "{");
-    put_count(j, "ops", split->ops);
-    put_int(j, "submit", split->submit_ns);
-    put_int(j, "stream_wait", split->stream_wait_ns);
-    put_int(j, "dep_wait", split->dep_wait_ns);
-    put_int(j, "dispatch", split->dispatch_ns);
-    put_int(j, "device", split->device_ns);
-    put_int(j, "total", split->total_ns);
-    put_close(j, "}");
-    put_idle_streams(j, a);
-    put_open(j, "idle_by_stream_n", "{");
-    for (unsigned c = 0; c < ORR_STREAM_IDLE_COUNT; c++) {
-        put_count(j, orr_stream_idle_text((enum orr_stream_idle)c), a->idle_streams.counts[c]);
-    }
-    put_close(j, "}");
-}
-
-static void put_exact_launch(struct json *j, const struct orr_device_report *r) {
-    const struct orr_launch *launch = &r->launch;
-    put_open(j, "launch", "{");
-    put_count(j, "calls", launch->calls);
-    put_int(j, "sum_ns", launch->sum_ns);
-    put_time_or_null(j, "median_ns", launch->calls > 0, launch->median_ns);
-    put_time_or_null(j, "p95_ns", launch->calls > 0, launch->p95_ns);
-    put_count(j, "feed_calls", launch->feed_calls);
-    put_time_or_null(j, "launch_period_ns", r->whole.has_launch_period, r->whole.launch_period_ns);
-    put_count(j, "feed_gaps", r->whole.feed_gaps);
-    put_time_or_null(j, "gap_period_ns", r->whole.has_gap_period, r->whole.gap_period_ns);
-    put_count(j, "graph_gaps", launch->graph_gaps);
-    put_int(j, "graph_gap_ns", launch->graph_gap_ns);
-    put_close(j, "}");
-    put_answer(j, "launch_bound", r->whole.bound);
-}
-
-static void put_exact_device(struct json *j, const struct orr_analysis *a,
-                             const struct orr_device_report *r) {
-    const struct orr_device_times *t = &r->times;
-    put_open(j, NULL, "{");
-    put_count(j, "device", a->events.devices[r->device].id);
-    put_open(j, "processes", "[");
-    put_close(j, "]");
-    put_count(j, "ops", t->ops);
-    put_int(j, "first_ns", t->first_ns);
-    put_int(j, "last_ns", t->last_ns);
-    put_int(j, "span_ns", t->span_ns);
-    put_int(j, "busy_ns", t->busy_ns);
-    put_int(j, "idle_ns", t->span_ns - t->busy_ns);
-    put_int(j, "compute_ns", t->compute_ns);
-    put_int(j, "comm_ns", t->comm_ns);
-    put_int(j, "copy_ns", t->copy_ns);
-    put_int(j, "comm_compute_overlap_ns", t->comm_compute_ns);
-    put_classes(j, "classes", t->classes, 0, ORR_CLASS_BEFORE_FIRST);
-    int64_t sum = 0;
-    for (unsigned c = 0; c < ORR_CLASS_BEFORE_FIRST; c++) {
-        sum += t->classes[c];
-    }
-    put_int(j, "residual_ns", t->span_ns - sum);
-    put_count(j, "gaps", t->gaps);
-    put_count(j, "gaps_host", t->gaps_host);
-    put_exact_launch(j, r);
-    put_close(j, "}");
-}
-
-static void put_exact(struct json *j, const struct orr_analysis *a) {
-    line(j);
-    put_open(j, "exact", "{");
-    put_exact_counts(j, a);
-    put_exact_order(j, a);
-    put_open(j, "devices", "[");
-    for (size_t d = 0; d < a->device_count; d++) {
-        if (a->devices[d].times.ops > 0) {
-            line(j);
-            put_exact_device(j, a, &a->devices[d]);
-        }
-    }
-    put_close(j, "]");
-    put_close(j, "}");
-}
-
 enum orr_status orr_report_json(const struct orr_analysis *analysis, char **out_text,
                                 size_t *out_length) {
     struct json j = {.text = {.memory = analysis->memory}, .memory = analysis->memory};
@@ -569,7 +436,7 @@ enum orr_status orr_report_json(const struct orr_analysis *analysis, char **out_
     put_head(&j, analysis);
     put_devices(&j, analysis);
     put_timing(&j, analysis);
-    put_idle_streams(&j, analysis);
+    orr__json_idle_streams(&j, analysis);
     put_commands(&j, analysis);
     put_phases(&j, analysis);
     put_roofline(&j, analysis);
@@ -579,7 +446,7 @@ enum orr_status orr_report_json(const struct orr_analysis *analysis, char **out_
     put_path(&j, analysis);
     orr__json_memory(&j, analysis);
     put_findings(&j, analysis);
-    put_exact(&j, analysis);
+    orr__json_exact(&j, analysis);
     put_close(&j, "}");
     orr__text_append(&j.text, "\n", 1);
     *out_text = NULL;

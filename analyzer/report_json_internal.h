@@ -111,6 +111,19 @@ static inline void put_answer(struct json *j, const char *name, enum orr_answer 
     }
 }
 
+/* --- report_json.c --- */
+
+/* "NAME": {class: ns, ...} of the classes first .. end. */
+void orr__json_classes(struct json *j, const char *name, const int64_t *classes, unsigned first,
+                       unsigned end);
+/* "idle_by_stream": {...} */
+void orr__json_idle_streams(struct json *j, const struct orr_analysis *a);
+
+/* --- report_json_exact.c --- */
+
+/* "exact": {...} */
+void orr__json_exact(struct json *j, const struct orr_analysis *a);
+
 /* --- report_json_strategy.c --- */
 
 /* "memory": [...], "communication": [...], "pipelines": [...] */
