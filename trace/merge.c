@@ -1,0 +1,571 @@
+/* Numbers for what several timelines have, and one timeline made of them. See merge.h. */
+#include "trace/merge.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trace/merge_internal.h"
+
+/* Of a time after correction: enough for 146 years, and sums of two still fit. */
+#define TIME_MAX (INT64_C(1) << 62)
+
+enum { CACHE_MIN = 1024, NAME_MAX_BYTES = 256 };
+
+/* -- Memory and texts -------------------------------------------------------------------------- */
+
+void orr__merge_fail(struct orr__merge *merge, enum orr_status status) {
+    if (merge->status == ORR_OK)
+        merge->status = status;
+}
+
+void *orr__merge_array(struct orr__merge *merge, size_t count, size_t size) {
+    size_t bytes;
+    if (merge->status != ORR_OK)
+        return NULL;
+    void *array = __builtin_mul_overflow(count, size, &bytes)
+                      ? NULL
+                      : orr_memory_alloc(merge->memory, bytes > 0 ? bytes : 1);
+    if (!array)
+        orr__merge_fail(merge, ORR_NO_MEMORY);
+    return array;
+}
+
+static size_t slot_of(const struct orr__merge *merge, const char *old) {
+    uint64_t hash = (uint64_t)(uintptr_t)old * UINT64_C(0x9e3779b97f4a7c15);
+    size_t mask = merge->cache_size - 1, slot = (size_t)(hash >> 20) & mask;
+    while (merge->cache[slot].old && merge->cache[slot].old != old)
+        slot = (slot + 1) & mask;
+    return slot;
+}
+
+/* Twice the room, so that at most half of it is taken. */
+static bool grow_cache(struct orr__merge *merge) {
+    struct orr__merge_text *old = merge->cache;
+    size_t size = merge->cache_size;
+    struct orr__merge_text *cache =
+        orr__merge_array(merge, size > 0 ? 2 * size : CACHE_MIN, sizeof *cache);
+    if (!cache)
+        return false;
+    merge->cache = cache;
+    merge->cache_size = size > 0 ? 2 * size : CACHE_MIN;
+    for (size_t i = 0; i < size; i++)
+        if (old[i].old)
+            merge->cache[slot_of(merge, old[i].old)] = old[i];
+    orr_memory_free(merge->memory, old);
+    return true;
+}
+
+const char *orr__merge_text(struct orr__merge *merge, const char *text) {
+    if (text[0] == '\0' || merge->status != ORR_OK)
+        return "";
+    if (2 * merge->cache_count >= merge->cache_size && !grow_cache(merge))
+        return "";
+    struct orr__merge_text *slot = &merge->cache[slot_of(merge, text)];
+    if (slot->old)
+        return slot->copy;
+    const char *copy = orr__texts_add(merge->memory, &merge->texts, text, strlen(text));
+    if (!copy) {
+        orr__merge_fail(merge, ORR_NO_MEMORY);
+        return "";
+    }
+    *slot = (struct orr__merge_text){text, copy};
+    merge->cache_count++;
+    return copy;
+}
+
+static const char *keep(struct orr__merge *merge, const char *text, size_t length) {
+    const char *copy =
+        merge->status == ORR_OK ? orr__texts_add(merge->memory, &merge->texts, text, length) : "";
+    if (!copy)
+        orr__merge_fail(merge, ORR_NO_MEMORY);
+    return copy ? copy : "";
+}
+
+const char *orr__merge_textf(struct orr__merge *merge, const char *format, ...) {
+    char buffer[NAME_MAX_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(buffer, sizeof buffer, format, arguments);
+    va_end(arguments);
+    return keep(merge, buffer, strlen(buffer));
+}
+
+const char *orr__merge_prefixed(struct orr__merge *merge, const struct orr__merge_part *part,
+                                const char *separator, const char *text) {
+    size_t size = strlen(text) + 64;
+    char *joined = orr__merge_array(merge, size, 1);
+    if (!joined)
+        return "";
+    snprintf(joined, size, "rank %u%s%s", part->rank, separator, text);
+    const char *copy = keep(merge, joined, strlen(joined));
+    orr_memory_free(merge->memory, joined);
+    return copy;
+}
+
+/* -- Ids --------------------------------------------------------------------------------------- */
+
+size_t orr__merge_find(const void *items, size_t count, size_t size, uint64_t id) {
+    const unsigned char *base = items;
+    size_t low = 0, high = count;
+    size_t middle = id >= 1 && id - 1 < count ? (size_t)(id - 1) : count / 2;
+    while (low < high) {
+        uint64_t found;
+        memcpy(&found, base + middle * size, sizeof found);
+        if (found == id)
+            return middle;
+        if (found < id)
+            low = middle + 1;
+        else
+            high = middle;
+        middle = low + (high - low) / 2;
+    }
+    return count;
+}
+
+static uint64_t new_id(const void *items, size_t count, size_t size, size_t base, uint64_t id) {
+    size_t index = id == 0 ? count : orr__merge_find(items, count, size, id);
+    return index == count ? 0 : base + index + 1;
+}
+
+uint64_t orr__merge_op(const struct orr__merge_part *part, uint64_t id) {
+    const struct orr_timeline *t = part->timeline;
+    return new_id(t->ops, t->op_count, sizeof *t->ops, part->ops, id);
+}
+
+uint64_t orr__merge_command(const struct orr__merge_part *part, uint64_t id) {
+    const struct orr_timeline *t = part->timeline;
+    return new_id(t->commands, t->command_count, sizeof *t->commands, part->commands, id);
+}
+
+uint64_t orr__merge_call(const struct orr__merge_part *part, uint64_t id) {
+    const struct orr_timeline *t = part->timeline;
+    return new_id(t->calls, t->call_count, sizeof *t->calls, part->calls, id);
+}
+
+uint64_t orr__merge_buffer(const struct orr__merge_part *part, uint64_t id) {
+    const struct orr_timeline *t = part->timeline;
+    return new_id(t->buffers, t->buffer_count, sizeof *t->buffers, part->buffers, id);
+}
+
+uint32_t orr__merge_device(const struct orr__merge_part *part, uint32_t id) {
+    const struct orr_timeline_device *device =
+        id == ORR_ID_NONE ? NULL : orr_timeline_device(part->timeline, id);
+    return device ? part->devices[device - part->timeline->devices] : ORR_ID_NONE;
+}
+
+uint32_t orr__merge_stream(const struct orr__merge_part *part, uint32_t id) {
+    const struct orr_timeline_stream *stream =
+        id == ORR_ID_NONE ? NULL : orr_timeline_stream(part->timeline, id);
+    return stream ? part->streams[stream - part->timeline->streams] : ORR_ID_NONE;
+}
+
+uint32_t orr__merge_host(const struct orr__merge_part *part, uint32_t id) {
+    const struct orr_timeline_host *host =
+        id == ORR_ID_NONE ? NULL : orr_timeline_host(part->timeline, id);
+    return host ? part->hosts[host - part->timeline->hosts] : ORR_ID_NONE;
+}
+
+int64_t orr__merge_time(const struct orr__merge_part *part, int64_t ns) {
+    int64_t corrected;
+    if (ns == ORR_TIME_NONE)
+        return ns;
+    if (__builtin_sub_overflow(ns, part->offset_ns, &corrected))
+        corrected = ns < 0 ? -TIME_MAX : TIME_MAX;
+    return corrected > TIME_MAX ? TIME_MAX : corrected < -TIME_MAX ? -TIME_MAX : corrected;
+}
+
+/* -- Processes --------------------------------------------------------------------------------- */
+
+static int compare_processes(const void *a, const void *b) {
+    const struct orr__merge_process *x = a, *y = b;
+    if (x->old != y->old)
+        return x->old < y->old ? -1 : 1;
+    return x->part < y->part ? -1 : x->part > y->part;
+}
+
+static void note_process(struct orr__merge *merge, uint32_t part, uint64_t process) {
+    struct orr__merge_process *last =
+        merge->process_count > 0 ? &merge->processes[merge->process_count - 1] : NULL;
+    if (merge->status != ORR_OK || (last && last->old == process && last->part == part))
+        return;
+    enum orr_status status =
+        orr_memory_grow(merge->memory, &merge->processes, &merge->process_capacity,
+                        merge->process_count + 1, sizeof *merge->processes, SIZE_MAX / 64);
+    if (status != ORR_OK) {
+        orr__merge_fail(merge, status);
+        return;
+    }
+    merge->processes[merge->process_count++] =
+        (struct orr__merge_process){.old = process, .part = part};
+}
+
+static bool is_old_number(const struct orr__merge *merge, uint64_t number) {
+    size_t low = 0, high = merge->process_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (merge->processes[middle].old < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < merge->process_count && merge->processes[low].old == number;
+}
+
+/* The first part that has a number keeps it; 0 means no number, and is kept by a single part. */
+static void number_processes(struct orr__merge *merge) {
+    uint64_t next = 1;
+    size_t kept = 0;
+    for (size_t i = 0; i < merge->process_count; i++)
+        if (i == 0 || compare_processes(&merge->processes[kept - 1], &merge->processes[i]) != 0)
+            merge->processes[kept++] = merge->processes[i];
+    merge->process_count = kept;
+    for (size_t i = 0; i < kept; i++) {
+        struct orr__merge_process *p = &merge->processes[i];
+        bool first = i == 0 || merge->processes[i - 1].old != p->old;
+        if (first && (p->old != 0 || merge->part_count == 1)) {
+            p->number = p->old;
+            continue;
+        }
+        while (is_old_number(merge, next))
+            next++;
+        p->number = next++;
+    }
+}
+
+static void map_processes(struct orr__merge *merge) {
+    for (uint32_t i = 0; i < merge->part_count; i++) {
+        const struct orr_timeline *t = merge->parts[i].timeline;
+        note_process(merge, i, 0);
+        for (size_t s = 0; s < t->stream_count; s++)
+            note_process(merge, i, t->streams[s].process);
+        for (size_t h = 0; h < t->host_count; h++)
+            note_process(merge, i, t->hosts[h].process);
+        for (size_t o = 0; o < t->overhead_count; o++)
+            note_process(merge, i, t->overheads[o].process);
+    }
+    if (merge->status == ORR_OK)
+        orr__merge_fail(merge,
+                        orr__stable_sort(merge->memory, merge->processes, merge->process_count,
+                                         sizeof *merge->processes, compare_processes));
+    if (merge->status == ORR_OK)
+        number_processes(merge);
+}
+
+uint64_t orr__merge_process(const struct orr__merge *merge, const struct orr__merge_part *part,
+                            uint64_t process) {
+    struct orr__merge_process wanted = {.old = process, .part = (uint32_t)(part - merge->parts)};
+    size_t low = 0, high = merge->process_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_processes(&merge->processes[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    assert(low < merge->process_count);
+    return merge->processes[low].number;
+}
+
+/* -- Devices, streams, hosts ------------------------------------------------------------------- */
+
+static void mark_device(struct orr__merge_part *part, uint32_t id) {
+    const struct orr_timeline_device *device =
+        id == ORR_ID_NONE ? NULL : orr_timeline_device(part->timeline, id);
+    if (device)
+        part->devices[device - part->timeline->devices] = 0;
+}
+
+/* Other tools list the devices of a machine, used by this process or not. Returns how many stay. */
+static size_t mark_devices(struct orr__merge_part *part, bool all) {
+    const struct orr_timeline *t = part->timeline;
+    size_t count = 0;
+    for (size_t d = 0; d < t->device_count; d++)
+        part->devices[d] = all ? 0 : ORR_ID_NONE;
+    for (size_t s = 0; s < t->stream_count; s++)
+        mark_device(part, t->streams[s].device);
+    for (size_t c = 0; c < t->counter_count; c++)
+        mark_device(part, t->counters[c].device);
+    for (size_t b = 0; b < t->buffer_count; b++)
+        mark_device(part, t->buffers[b].device);
+    for (size_t d = 0; d < t->device_count; d++)
+        count += part->devices[d] != ORR_ID_NONE;
+    return count;
+}
+
+static const char *device_name(struct orr__merge *merge, const struct orr__merge_part *part,
+                               const struct orr_timeline_device *device) {
+    char plain[NAME_MAX_BYTES];
+    snprintf(plain, sizeof plain, "device %u", device->id);
+    if (device->name[0] == '\0' || strcmp(device->name, plain) == 0)
+        return orr__merge_textf(merge, "rank %u GPU %u", part->rank, device->id);
+    return orr__merge_textf(merge, "rank %u GPU %u: %.128s", part->rank, device->id, device->name);
+}
+
+static void add_devices(struct orr__merge *merge) {
+    size_t total = 0;
+    bool one_each = true;
+    for (size_t i = 0; i < merge->part_count; i++) {
+        struct orr__merge_part *part = &merge->parts[i];
+        part->devices =
+            orr__merge_array(merge, part->timeline->device_count, sizeof *part->devices);
+        if (!part->devices)
+            return;
+        bool all = strcmp(part->timeline->source.format, "orrery") == 0;
+        size_t count = mark_devices(part, all);
+        total += count;
+        one_each = one_each && count <= 1;
+    }
+    struct orr_timeline *t = merge->timeline;
+    t->devices = orr__merge_array(merge, total, sizeof *t->devices);
+    for (size_t i = 0; i < merge->part_count && merge->status == ORR_OK; i++) {
+        struct orr__merge_part *part = &merge->parts[i];
+        for (size_t d = 0; d < part->timeline->device_count; d++) {
+            if (part->devices[d] == ORR_ID_NONE)
+                continue;
+            struct orr_timeline_device *device = &t->devices[t->device_count];
+            *device = part->timeline->devices[d];
+            device->name = device_name(merge, part, &part->timeline->devices[d]);
+            device->kind = orr__merge_text(merge, device->kind);
+            device->profile = orr__merge_text(merge, device->profile);
+            device->id = one_each ? part->rank : (uint32_t)t->device_count;
+            part->devices[d] = device->id;
+            part->main_device = part->main_device == ORR_ID_NONE ? device->id : part->main_device;
+            t->device_count++;
+        }
+    }
+}
+
+static void add_streams(struct orr__merge *merge, size_t total) {
+    struct orr_timeline *t = merge->timeline;
+    t->streams = orr__merge_array(merge, total, sizeof *t->streams);
+    for (size_t i = 0; i < merge->part_count && merge->status == ORR_OK; i++) {
+        struct orr__merge_part *part = &merge->parts[i];
+        size_t count = part->timeline->stream_count;
+        part->streams = orr__merge_array(merge, count, sizeof *part->streams);
+        for (size_t s = 0; s < count && merge->status == ORR_OK; s++) {
+            struct orr_timeline_stream *stream = &t->streams[t->stream_count];
+            *stream = part->timeline->streams[s];
+            stream->id = part->streams[s] = (uint32_t)t->stream_count++;
+            stream->device = orr__merge_device(part, stream->device);
+            stream->name = orr__merge_text(merge, stream->name);
+            stream->process = orr__merge_process(merge, part, stream->process);
+        }
+    }
+}
+
+static void add_hosts(struct orr__merge *merge, size_t total) {
+    struct orr_timeline *t = merge->timeline;
+    t->hosts = orr__merge_array(merge, total, sizeof *t->hosts);
+    for (size_t i = 0; i < merge->part_count && merge->status == ORR_OK; i++) {
+        struct orr__merge_part *part = &merge->parts[i];
+        size_t count = part->timeline->host_count;
+        part->hosts = orr__merge_array(merge, count, sizeof *part->hosts);
+        for (size_t h = 0; h < count && merge->status == ORR_OK; h++) {
+            struct orr_timeline_host *host = &t->hosts[t->host_count];
+            *host = part->timeline->hosts[h];
+            host->id = part->hosts[h] = (uint32_t)t->host_count++;
+            host->name = orr__merge_prefixed(merge, part, " ", host->name);
+            host->label = orr__merge_text(merge, host->label ? host->label : "");
+            host->process = orr__merge_process(merge, part, host->process);
+        }
+    }
+}
+
+/* -- What is said of the whole ----------------------------------------------------------------- */
+
+static void add_meta(struct orr__merge *merge, const char *key, const char *value) {
+    merge->timeline->meta[merge->timeline->meta_count++] = (struct orr_timeline_meta){key, value};
+}
+
+static bool agreed(const struct orr__merge *merge, const char *key, const char *value) {
+    for (size_t i = 0; i < merge->part_count; i++) {
+        const char *other = orr_timeline_meta(merge->parts[i].timeline, key);
+        if (!other || strcmp(other, value) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void add_part_meta(struct orr__merge *merge, size_t index) {
+    const struct orr__merge_part *part = &merge->parts[index];
+    for (size_t i = 0; i < part->timeline->meta_count && merge->status == ORR_OK; i++) {
+        const struct orr_timeline_meta *meta = &part->timeline->meta[i];
+        if (strcmp(meta->key, "ranks") == 0) /* of an earlier merge; this one says it anew */
+            continue;
+        if (!agreed(merge, meta->key, meta->value))
+            add_meta(merge, orr__merge_textf(merge, "%.200s of rank %u", meta->key, part->rank),
+                     orr__merge_text(merge, meta->value));
+        else if (index == 0)
+            add_meta(merge, orr__merge_text(merge, meta->key), orr__merge_text(merge, meta->value));
+    }
+    if (part->offset_ns != 0)
+        add_meta(merge, orr__merge_textf(merge, "offset_ns of rank %u", part->rank),
+                 orr__merge_textf(merge, "%lld", (long long)part->offset_ns));
+}
+
+static void add_ranks_meta(struct orr__merge *merge) {
+    enum { NUMBER_BYTES = 11 };
+    char *text = orr__merge_array(merge, merge->part_count, NUMBER_BYTES + 1);
+    size_t length = 0;
+    for (size_t i = 0; i < merge->part_count && text; i++)
+        length += (size_t)snprintf(text + length, NUMBER_BYTES + 1, "%s%u", i > 0 ? "," : "",
+                                   merge->parts[i].rank);
+    if (text)
+        add_meta(merge, orr__merge_textf(merge, "ranks"), keep(merge, text, length));
+    orr_memory_free(merge->memory, text);
+}
+
+static void add_all_meta(struct orr__merge *merge) {
+    size_t total = 1;
+    for (size_t i = 0; i < merge->part_count; i++)
+        total += merge->parts[i].timeline->meta_count + 1;
+    merge->timeline->meta = orr__merge_array(merge, total, sizeof *merge->timeline->meta);
+    for (size_t i = 0; i < merge->part_count && merge->status == ORR_OK; i++)
+        add_part_meta(merge, i);
+    if (merge->status == ORR_OK)
+        add_ranks_meta(merge);
+}
+
+/* Sum of numbers that are known; ORR_SOURCE_NONE if none is. */
+static uint64_t sum_known(uint64_t sum, uint64_t number) {
+    uint64_t both;
+    if (number == ORR_SOURCE_NONE || sum == ORR_SOURCE_NONE)
+        return number == ORR_SOURCE_NONE ? sum : number;
+    return __builtin_add_overflow(sum, number, &both) ? ORR_SOURCE_NONE - 1 : both;
+}
+
+static void set_source(struct orr__merge *merge) {
+    struct orr_timeline_source *source = &merge->timeline->source;
+    const struct orr_timeline_source *first = &merge->parts[0].timeline->source;
+    source->format = orr__merge_text(merge, first->format);
+    source->has_time_base = first->has_time_base;
+    source->time_base_ns = first->time_base_ns;
+    uint64_t world_size = merge->match->world_size > 0 ? merge->match->world_size : ORR_SOURCE_NONE;
+    for (size_t i = 0; i < merge->part_count; i++) {
+        const struct orr_timeline_source *part = &merge->parts[i].timeline->source;
+        source->knows_waits = source->knows_waits && part->knows_waits;
+        source->knows_syncs = source->knows_syncs && part->knows_syncs;
+        if (world_size == ORR_SOURCE_NONE)
+            world_size = part->world_size;
+#define SUM_NUMBER(name) source->name = sum_known(source->name, part->name);
+        ORR_SOURCE_NUMBER_LIST(SUM_NUMBER)
+#undef SUM_NUMBER
+    }
+    source->rank = ORR_SOURCE_NONE;
+    source->world_size = world_size;
+    /* A place in a file means nothing for several; the findings name it. */
+    source->truncated_at = ORR_SOURCE_NONE;
+}
+
+/* -- All of it --------------------------------------------------------------------------------- */
+
+static enum orr_status check_formats(const struct orr_timeline *const *parts, size_t count,
+                                     struct orr_error *error) {
+    size_t streams = 0, hosts = 0, devices = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(parts[i]->source.format, parts[0]->source.format) != 0)
+            return orr_error_set(error, ORR_UNSUPPORTED,
+                                 "traces of formats %s and %s cannot become one timeline",
+                                 parts[0]->source.format, parts[i]->source.format);
+        streams += parts[i]->stream_count;
+        hosts += parts[i]->host_count;
+        devices += parts[i]->device_count;
+    }
+    if (streams >= ORR_ID_NONE || hosts >= ORR_ID_NONE || devices >= ORR_ID_NONE)
+        return orr_error_set(error, ORR_UNSUPPORTED,
+                             "%zu traces have %zu streams and %zu hosts; fewer than %u of each are "
+                             "supported",
+                             count, streams, hosts, ORR_ID_NONE);
+    return ORR_OK;
+}
+
+static uint64_t last_block(const struct orr_timeline *t) {
+    uint64_t last = 0;
+    for (size_t i = 0; i < t->buffer_count; i++)
+        last = t->buffers[i].block > last ? t->buffers[i].block : last;
+    return last;
+}
+
+static void prepare_parts(struct orr__merge *merge, const struct orr_timeline *const *parts,
+                          const struct orr_merge_part *how) {
+    struct orr__merge_part base = {0};
+    for (size_t i = 0; i < merge->part_count; i++) {
+        assert(i == 0 || how[i].rank > how[i - 1].rank);
+        merge->parts[i] = base;
+        merge->parts[i].timeline = parts[i];
+        merge->parts[i].rank = how[i].rank;
+        merge->parts[i].offset_ns = how[i].offset_ns;
+        merge->parts[i].main_device = ORR_ID_NONE;
+        base.ops += parts[i]->op_count;
+        base.commands += parts[i]->command_count;
+        base.calls += parts[i]->call_count;
+        base.buffers += parts[i]->buffer_count;
+        if (__builtin_add_overflow(base.blocks, last_block(parts[i]), &base.blocks))
+            base.blocks = 0;
+    }
+}
+
+static void merge_all(struct orr__merge *merge) {
+    size_t streams = 0, hosts = 0;
+    for (size_t i = 0; i < merge->part_count; i++) {
+        streams += merge->parts[i].timeline->stream_count;
+        hosts += merge->parts[i].timeline->host_count;
+    }
+    set_source(merge);
+    map_processes(merge);
+    add_devices(merge);
+    add_streams(merge, streams);
+    add_hosts(merge, hosts);
+    add_all_meta(merge);
+    if (merge->status == ORR_OK)
+        orr__merge_rows(merge);
+    if (merge->status == ORR_OK)
+        orr__merge_collectives(merge);
+    merge->timeline->texts = merge->texts;
+}
+
+static void free_merge(struct orr__merge *merge) {
+    for (size_t i = 0; i < merge->part_count; i++) {
+        struct orr__merge_part *part = &merge->parts[i];
+        void *const arrays[] = {part->devices,       part->streams,       part->hosts,
+                                part->communicators, part->collective_of, part->joined};
+        for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
+            orr_memory_free(merge->memory, arrays[a]);
+    }
+    orr_memory_free(merge->memory, merge->parts);
+    orr_memory_free(merge->memory, merge->processes);
+    orr_memory_free(merge->memory, merge->cache);
+}
+
+enum orr_status orr_timeline_merge(const struct orr_timeline *const *parts,
+                                   const struct orr_merge_part *how, size_t count,
+                                   const struct orr_merge_match *match,
+                                   const struct orr_memory *memory,
+                                   struct orr_timeline **out_timeline, struct orr_error *error) {
+    assert(count > 0);
+    *out_timeline = NULL;
+    enum orr_status status = check_formats(parts, count, error);
+    if (status != ORR_OK)
+        return status;
+    struct orr_timeline *timeline = NULL;
+    struct orr__merge merge = {.memory = memory, .match = match, .error = error};
+    merge.parts = orr_memory_alloc(memory, count * sizeof *merge.parts);
+    status = merge.parts ? orr_timeline_create(memory, &timeline) : ORR_NO_MEMORY;
+    if (status == ORR_OK) {
+        merge.part_count = count;
+        merge.timeline = timeline;
+        prepare_parts(&merge, parts, how);
+        merge_all(&merge);
+        status = merge.status;
+    }
+    free_merge(&merge);
+    if (status != ORR_OK) {
+        orr_timeline_destroy(&timeline);
+        return orr_error_set(error, status, "%zu traces do not fit in memory as one timeline",
+                             count);
+    }
+    *out_timeline = timeline;
+    return ORR_OK;
+}
