@@ -20,7 +20,7 @@
  *         }                                                    // not read: it is passed, any size
  *     }
  *     status = orr__json_document_status(document, error);      // I/O, memory
- *     use(document->repairs, document->skipped, document->cut)
+ *     use(orr__json_document_report(document));
  *     orr__json_document_close(&document);
  *
  * The reading in the middle may be asked for again: because the window ended in the piece, or
@@ -49,7 +49,7 @@ struct orr__json_tally {
     uint64_t count, first;
 };
 
-struct orr__json_document; /* see below for what may be read of it */
+struct orr__json_document;
 
 struct orr__json_report {
     struct orr__json_tally repairs[ORR__JSON_REPAIR_COUNT];

@@ -87,7 +87,8 @@ struct orr__json_cursor {
     const char *error_at; /* where it became BROKEN */
     enum orr__json_state state;
     bool tolerant;
-    bool first;                               /* in a container that was just begun */
+    bool first;  /* in a container that was just begun */
+    bool member; /* what orr__json_value reads is the value of a member, not an element */
     uint32_t repairs[ORR__JSON_REPAIR_COUNT]; /* done so far, places */
 };
 
@@ -126,11 +127,10 @@ bool orr__json_i64(const struct orr__json_value *value, int64_t *out_number);
 bool orr__json_u64(const struct orr__json_value *value, uint64_t *out_number);
 
 /* A number, or a string that holds one, times 10^shift, truncated toward zero, without going through
- * a double: with shift 3 the nanoseconds of a time in microseconds. *out_exact (may be NULL) is false
- * if digits other than 0 were cut off; *out_decimals (may be NULL) the digits behind the point as
- * written, without an exponent's effect. False: no number, or out of range. */
+ * a double: with shift 3 the nanoseconds of a time in microseconds. *out_exact (may be NULL) is
+ * false if a digit other than 0 was cut off. False: no number, or out of range. */
 bool orr__json_scaled(const struct orr__json_value *value, unsigned shift, int64_t *out_number,
-                      unsigned *out_decimals, bool *out_exact);
+                      bool *out_exact);
 
 /* The nearest double. False: no number. */
 bool orr__json_double(const struct orr__json_value *value, double *out_number);
