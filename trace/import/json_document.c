@@ -20,7 +20,8 @@ struct orr__json_document {
     uint64_t base;  /* byte of the text that window[0] is */
     enum place place;
     bool dry;    /* the input has ended */
-    bool first;  /* in a container that was just begun */
+    bool first;  /* event of an array, or what follows one that could not be read */
+    bool comma;  /* was read since the last event */
     bool unread; /* the value of the piece last handed out */
     enum orr_status status;
     char key[KEY_BYTES];
@@ -405,7 +406,7 @@ static bool next_event(struct orr__json_document *d, struct orr__json_piece *pie
             d->at++;
             d->place = d->report.is_array ? AT_END : IN_OBJECT;
             return false;
-        } else if (strchr("{[\"-0123456789ntf", c)) {
+        } else if (c != '\0' && strchr("{[\"-0123456789ntf", c)) {
             count_comma(d, !d->first && !d->comma);
             d->first = d->comma = false;
             return hand_out(d, piece, ORR__JSON_EVENT);
