@@ -41,7 +41,8 @@ static enum orr_status report_devices(struct orr_analysis *a, const struct orr_h
     status = a->devices ? ORR_OK : ORR_NO_MEMORY;
     for (uint32_t d = 0; d < events->device_count && status == ORR_OK; d++) {
         status = orr_device_report_compute(events, hosts, &a->options, &a->roofline, d, a->begin_ns,
-                                           a->end_ns, a->exact.graph_launches_no_op, &scratch,
+                                           a->end_ns,
+                                           a->replays.without_ops + a->replays.short_ones, &scratch,
                                            &a->phases, &a->pipelines, a->memory, &a->devices[d]);
         a->device_count += status == ORR_OK;
     }
@@ -74,6 +75,9 @@ static enum orr_status list_rows(struct orr_analysis *a) {
 /* Everything that needs only the event model, in the order in which it is needed. */
 static enum orr_status compute(struct orr_analysis *a) {
     enum orr_status status = orr_exact_compute(&a->events, a->memory, &a->exact);
+    if (status == ORR_OK) {
+        status = orr_graph_replays_compute(&a->events, a->timeline, a->memory, &a->replays);
+    }
     if (status == ORR_OK) {
         status = list_rows(a);
     }
@@ -130,6 +134,9 @@ static enum orr_status analyze(struct orr_events *events, const struct orr_timel
     if (status == ORR_OK) {
         status = orr_findings_compute(a);
     }
+    if (status == ORR_OK) {
+        status = orr_doctor_compute(a);
+    }
     if (status != ORR_OK) {
         a->events = (struct orr_events){0};
         orr_analysis_destroy(&a);
@@ -183,6 +190,7 @@ void orr_analysis_destroy(struct orr_analysis **analysis) {
     orr_critical_path_free(memory, &a->path);
     orr_memory_peaks_free(memory, &a->peaks);
     orr_findings_free(memory, &a->findings);
+    orr_doctor_free(memory, &a->doctor);
     orr_events_free(&a->events);
     orr_memory_free(memory, a);
 }

@@ -18,8 +18,10 @@
 #include "analyzer/critical_path.h"
 #include "analyzer/device_report.h"
 #include "analyzer/events.h"
+#include "analyzer/doctor.h"
 #include "analyzer/exact.h"
 #include "analyzer/findings.h"
+#include "analyzer/graph_replays.h"
 #include "analyzer/idle_streams.h"
 #include "analyzer/memory_peak.h"
 #include "analyzer/options.h"
@@ -30,7 +32,7 @@
 
 struct orr_analysis {
     const struct orr_memory *memory;     /* borrowed until destroy */
-    const struct orr_timeline *timeline; /* borrowed until destroy; NULL for other tools' traces */
+    const struct orr_timeline *timeline; /* borrowed until destroy; NULL for a model by hand */
     struct orr_analysis_options options;
     struct orr_events events; /* owned */
     int64_t begin_ns, end_ns; /* window of all devices; equal without ops */
@@ -46,12 +48,14 @@ struct orr_analysis {
     struct orr_communication communication;
     struct orr_pipelines pipelines;
     struct orr_critical_path path;
-    struct orr_memory_peaks peaks; /* empty for other tools' traces */
+    struct orr_memory_peaks peaks; /* empty where allocations are not recorded */
+    struct orr_graph_replays replays;
     struct orr_exact exact;
     struct orr_analysis_findings findings;
+    struct orr_doctor doctor;
 };
 
-/* Analyses one of our timelines, which must live as long as the analysis. ORR_INVALID for a window
+/* Analyses a timeline, our own or another tool's, which must live as long as the analysis. ORR_INVALID for a window
  * that ends before it begins; ORR_NO_MEMORY. A timeline without any op is fine: every figure is
  * then 0 or absent, and a finding says so. *out_analysis is owned by the caller. */
 enum orr_status orr_analyze(const struct orr_timeline *timeline,

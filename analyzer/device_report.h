@@ -13,7 +13,7 @@
 /* X(name, text): the first that applies, in this order. */
 #define ORR_VERDICT_LIST(X)                                                                        \
     X(IDLE, "idle")             /* no op in the window */                                          \
-    X(UNRELIABLE, "unreliable") /* unknown_* exceed 10 %, or a graph launch owns no op */          \
+    X(UNRELIABLE, "unreliable") /* unknown_* exceed 10 %, or graph launches lack ops */            \
     X(LAUNCH_BOUND, "launch_bound")                                                                \
     X(HOST_STALLED, "host_stalled") /* the host is the cause, but not at the pace of launches */   \
     X(UNKNOWN, "unknown")           /* the host is the cause; too few gaps to say how */           \
@@ -44,7 +44,7 @@ struct orr_device_report {
 };
 
 /* Walks a device, fills *out_report, appends its phases and tells `pipelines` its gaps.
- * `graphs_without_ops`: graph launches of the trace that own no op. `scratch` is shared by all
+ * `graphs_without_ops`: graph launches of the trace that lack ops. `scratch` is shared by all
  * devices. Freed with orr_device_report_free. */
 enum orr_status orr_device_report_compute(
     const struct orr_events *events, const struct orr_hosts *hosts,

@@ -84,6 +84,7 @@ enum orr_call_flag {
     ORR_CALL_LAUNCH = 2,   /* it enqueues work even if it owns no op */
     ORR_CALL_GRAPH = 4,    /* it launches a captured graph */
     ORR_CALL_BREAKING = 8, /* it could not be captured (allocation, module load, ...) */
+    ORR_CALL_REUSED = 16,  /* its records are not one inside the other: a number used twice */
 };
 
 struct orr_events_call {

@@ -115,7 +115,18 @@ static enum orr_status add_leaders(struct orr__filler *f, const uint32_t *leader
     return ORR_OK;
 }
 
-static void merge_records(struct orr__filler *f) {
+/* Records of runtime and driver lie one inside the other: the longest is as long as all. */
+static void flag_reused(struct orr_events *events, const int64_t *longest) {
+    for (size_t c = 0; c < events->call_count; c++) {
+        struct orr_events_call *call = &events->calls[c];
+        if (longest[c] < call->end_ns - call->begin_ns) {
+            call->flags |= ORR_CALL_REUSED;
+        }
+    }
+}
+
+/* longest: by call, length of its longest record. */
+static void merge_records(struct orr__filler *f, int64_t *longest) {
     const struct orr_timeline *t = f->timeline;
     struct orr_events_source *source = &f->events->source;
     for (size_t i = 0; i < t->call_count; i++) {
@@ -128,10 +139,14 @@ static void merge_records(struct orr__filler *f) {
             source->bad_calls++;
             continue;
         }
-        struct orr_events_call *call = &f->events->calls[f->merged_call[group_of(f, i)]];
+        uint32_t index = f->merged_call[group_of(f, i)];
+        struct orr_events_call *call = &f->events->calls[index];
+        int64_t length = t->calls[i].end_ns - t->calls[i].begin_ns;
         call->records++;
         call->end_ns = t->calls[i].end_ns > call->end_ns ? t->calls[i].end_ns : call->end_ns;
+        longest[index] = length > longest[index] ? length : longest[index];
     }
+    flag_reused(f->events, longest);
 }
 
 enum orr_status orr__fill_imported_calls(struct orr__filler *f) {
@@ -144,10 +159,14 @@ enum orr_status orr__fill_imported_calls(struct orr__filler *f) {
         status = add_leaders(f, leader);
     }
     orr_memory_free(f->memory, leader);
-    if (status != ORR_OK) {
-        return status;
+    int64_t *longest = status == ORR_OK
+                           ? orr_memory_alloc(f->memory, f->events->call_count * sizeof *longest)
+                           : NULL;
+    if (!longest) {
+        return ORR_NO_MEMORY;
     }
-    merge_records(f);
+    merge_records(f, longest);
+    orr_memory_free(f->memory, longest);
     for (size_t i = 0; i < f->timeline->command_count; i++) {
         uint32_t call = orr__find_call(f->timeline, f->timeline->commands[i].call);
         f->call_of[i] =

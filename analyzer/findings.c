@@ -136,13 +136,21 @@ static enum orr_status check_order(struct orr_analysis *a) {
 }
 
 static enum orr_status check_graphs(struct orr_analysis *a) {
-    if (a->exact.graph_launches_no_op == 0) {
-        return ORR_OK;
+    const struct orr_graph_replays *g = &a->replays;
+    enum orr_status status = ORR_OK;
+    if (g->without_ops > 0) {
+        status = add(a, "graph_without_ops", "warning", "",
+                     "%llu of %llu graph launches own no recorded op: idle time is unreliable, and "
+                     "no device is called host-bound for it",
+                     (count)g->without_ops, (count)g->launches);
     }
-    return add(a, "graph_without_ops", "warning", "",
-               "%llu of %llu graph launches own no recorded op: idle time is unreliable, and no "
-               "device is called host-bound for it",
-               (count)a->exact.graph_launches_no_op, (count)a->exact.graph_launches);
+    if (status == ORR_OK && g->short_ones > 0) {
+        status = add(a, "graph_short", "warning", "",
+                     "%llu of %llu graph launches own fewer ops than others of their graph: idle "
+                     "time is unreliable, and no device is called host-bound for it",
+                     (count)g->short_ones, (count)g->launches);
+    }
+    return status;
 }
 
 /* With several processes or devices and not one communication op, "0 %" would be a wrong answer. */

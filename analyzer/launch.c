@@ -340,8 +340,7 @@ static enum orr_status period(const struct orr_memory *memory, const int64_t *ti
 
 static enum orr_answer answer(const struct orr_launch_terms *terms,
                               const struct orr_analysis_options *options) {
-    if (terms->window_ns <= 0 ||
-        !orr__share_reaches(terms->host_ns, options->host_percent, terms->window_ns)) {
+    if (!orr__share_reaches(terms->host_ns, options->host_percent, terms->window_ns)) {
         return ORR_ANSWER_NO;
     }
     if (terms->feed_gaps < options->launch_gaps_min || !terms->has_launch_period ||

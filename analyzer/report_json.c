@@ -446,6 +446,7 @@ enum orr_status orr_report_json(const struct orr_analysis *analysis, char **out_
     put_path(&j, analysis);
     orr__json_memory(&j, analysis);
     put_findings(&j, analysis);
+    orr__json_doctor(&j, analysis);
     orr__json_exact(&j, analysis);
     put_close(&j, "}");
     orr__text_append(&j.text, "\n", 1);

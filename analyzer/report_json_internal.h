@@ -124,6 +124,11 @@ void orr__json_idle_streams(struct json *j, const struct orr_analysis *a);
 /* "exact": {...} */
 void orr__json_exact(struct json *j, const struct orr_analysis *a);
 
+/* --- report_json_doctor.c --- */
+
+/* "doctor": {...} */
+void orr__json_doctor(struct json *j, const struct orr_analysis *a);
+
 /* --- report_json_strategy.c --- */
 
 /* "memory": [...], "communication": [...], "pipelines": [...] */

@@ -58,9 +58,13 @@ static void why_unreliable(const struct orr_analysis *analysis,
     orr__percent_text(unknown, report->end_ns - report->begin_ns, share);
     orr__text_add(text, "unknown classes = %s of the window (limit %u %%)", share,
                   analysis->options.unknown_percent);
-    if (analysis->exact.graph_launches_no_op > 0) {
+    if (analysis->replays.without_ops > 0) {
         orr__text_add(text, "; %llu graph launches own no recorded op",
-                      (unsigned long long)analysis->exact.graph_launches_no_op);
+                      (unsigned long long)analysis->replays.without_ops);
+    }
+    if (analysis->replays.short_ones > 0) {
+        orr__text_add(text, "; %llu graph launches own fewer ops than others of their graph",
+                      (unsigned long long)analysis->replays.short_ones);
     }
 }
 
