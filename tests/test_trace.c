@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/timeline_random.h"
 #include "tests/trace_support.h"
 #include "trace/timeline_texts.h"
 
@@ -402,7 +403,7 @@ static void every_kind_of_record_comes_back_from_the_database(void **state) {
         compare_store(store, f->names, timeline);
         assert_string_equal(orr_timeline_meta(timeline, "status"), "ok");
         assert_string_equal(orr_timeline_meta(timeline, "dropped"), "0");
-        assert_string_equal(orr_timeline_meta(timeline, "schema_version"), "3");
+        assert_string_equal(orr_timeline_meta(timeline, "schema_version"), "4");
         assert_null(orr_timeline_meta(timeline, "nothing"));
         orr_timeline_destroy(&timeline);
         orr_record_memory_destroy(&store);
@@ -410,8 +411,8 @@ static void every_kind_of_record_comes_back_from_the_database(void **state) {
     assert_false(trace_exists(f->path, "-journal"));
 }
 
-/* Schema version 2 had no emulated and no modelled_ns. */
-static void a_file_of_the_version_before_is_read(void **state) {
+/* Schema version 3 had nothing of imported traces, version 2 no emulated and no modelled_ns. */
+static void files_of_older_versions_are_read(void **state) {
     struct trace_fixture *f = *state;
     struct orr_record_memory *store;
     assert_int_equal(orr_record_memory_create(&f->memory.table, &store), ORR_OK);
@@ -420,6 +421,21 @@ static void a_file_of_the_version_before_is_read(void **state) {
     trace_copy(store, sink);
     trace_close_sink(f, sink);
     struct orr_timeline *now = trace_read(f, f->path);
+    trace_execute(f->path, "DROP VIEW cmd; DROP VIEW sync; DROP VIEW call; DROP VIEW slice;"
+                           "DROP VIEW overhead; DROP VIEW stream_wait;"
+                           "DROP TABLE cmd_import_row; DROP TABLE sync_import_row;"
+                           "DROP TABLE call_row; DROP TABLE slice_row; DROP TABLE overhead_row;"
+                           "DROP TABLE stream_wait_row;"
+                           "ALTER TABLE device DROP COLUMN multiprocessors;"
+                           "CREATE TABLE stream3 AS SELECT id, device, name, kind, sync FROM "
+                           "stream; DROP TABLE stream; ALTER TABLE stream3 RENAME TO stream;"
+                           "CREATE TABLE host3 AS SELECT id, name FROM host; DROP TABLE host;"
+                           "ALTER TABLE host3 RENAME TO host;"
+                           "PRAGMA user_version = 3");
+    struct orr_timeline *third = trace_read(f, f->path);
+    char text[TIMELINE_DIFFERENCE_MAX];
+    assert_null(timeline_difference(now, third, text));
+    orr_timeline_destroy(&third);
     trace_execute(f->path, "DROP VIEW collective;"
                            "ALTER TABLE collective_row DROP COLUMN emulated;"
                            "ALTER TABLE collective_row DROP COLUMN modelled_ns;"
@@ -863,7 +879,7 @@ int main(void) {
         CASE(null_sink_takes_any_number_of_records),
         CASE(texts_of_kinds_are_those_of_the_lists),
         CASE(every_kind_of_record_comes_back_from_the_database),
-        CASE(a_file_of_the_version_before_is_read),
+        CASE(files_of_older_versions_are_read),
         CASE(counts_beyond_int64_are_stored_as_its_maximum),
         CASE(counters_may_be_no_number_or_infinite),
         CASE(an_id_that_is_used_twice_is_named),

@@ -257,10 +257,10 @@ static void bad_input_is_named_in_one_line(void **state) {
     trace_execute(f->path, "CREATE TABLE accounts(name)");
     expect_unreadable(f, f->path, ORR_INVALID, "not a trace of Orrery");
     trace_execute(f->path, "PRAGMA application_id = 1332900473");
-    expect_unreadable(f, f->path, ORR_INVALID, "schema version 0, this program reads 2 to 3");
+    expect_unreadable(f, f->path, ORR_INVALID, "schema version 0, this program reads 2 to 4");
     trace_execute(f->path, "PRAGMA user_version = 99");
     expect_unreadable(f, f->path, ORR_INVALID, "a newer Orrery wrote it");
-    trace_execute(f->path, "PRAGMA user_version = 3");
+    trace_execute(f->path, "PRAGMA user_version = 4");
     expect_unreadable(f, f->path, ORR_INVALID, "no such table: text");
 }
 
@@ -276,7 +276,7 @@ static void values_that_mean_nothing_are_named_with_their_row(void **state) {
         {"INSERT INTO access_row VALUES (7, 8, 0, 1, 4)", "access_row, row 7: mode is 4"},
         {"INSERT INTO access_row VALUES (7, 8, 0, 1, 0)", "access_row, row 7: mode is 0"},
         {"INSERT INTO sync_row VALUES (3, 0, 4, 0, 0, 0, 0)", "sync_row, row 3: kind is 4"},
-        {"INSERT INTO stream VALUES (3, 0, 'x', 'y', 'nb')", "stream, row 3"},
+        {"INSERT INTO stream VALUES (3, 0, 'x', 'y', 'nb', NULL)", "stream, row 3"},
         {"INSERT INTO device_peak VALUES (3, 'matrix', 'bf16', 1)", "device_peak"},
         {"INSERT INTO op_row(id, dtype) VALUES (3, 99)", "op_row, row 3: dtype is 99"},
         {"INSERT INTO buffer_row(id, role) VALUES (3, 7)", "buffer_row, row 3: role is 7"},

@@ -23,18 +23,24 @@
 --     WHERE c.kind = 'kernel' ORDER BY t.device_ns DESC LIMIT 10;
 
 PRAGMA application_id = 1332900473; -- 'Orry'
-PRAGMA user_version = 3;            -- schema version
+PRAGMA user_version = 4;            -- schema version
 
 ---------------------------------------------------------------------------------------------------
 -- Part 1a. Small tables, stored as they are read
 
--- Facts about the run. Always there: schema_version; status ('running' until the run ends: a trace
--- that still says so was killed; then 'ok', 'failed', ... as the run said); dropped (records that
--- were lost because the writer could not keep up or the disk failed; dropped_KIND splits it).
+-- Facts about the run. Always there: schema_version. In runs of ours also status ('running' until
+-- the run ends: a trace that still says so was killed; then 'ok', 'failed', ... as the run said) and
+-- dropped (records that were lost because the writer could not keep up or the disk failed;
+-- dropped_KIND splits it).
 -- From the runtime: orrery_version, scenario, args (key=value only), seed, devices, backend,
 -- clock (virtual, monotonic, ...), accesses (true: every command has its rows in access).
 -- On GPUs also cuda_runtime, cuda_driver (versions) and cuda_device_max_connections, the driver's
 -- setting of that name.
+-- In imported traces, beside what the source says of itself: source_format (kineto, nsys; absent:
+-- a run of ours), source_time_base_ns (wall clock of the zero of its times), source_knows_waits and
+-- source_knows_syncs (true, false: are dependencies between streams recorded, and what hosts waited
+-- for), source_NAME for the numbers of ORR_SOURCE_NUMBER_LIST in trace/timeline.h; absent: not
+-- known.
 CREATE TABLE meta (
     key TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
@@ -48,7 +54,8 @@ CREATE TABLE device (
     physical INTEGER,   -- index of the physical device that hosts it
     profile TEXT,       -- simulated machine or model of the hardware, 'h100'
     mem_bytes INTEGER,  -- memory capacity
-    bandwidth INTEGER   -- byte/s of its memory; 0 = not known
+    bandwidth INTEGER,  -- byte/s of its memory; 0 = not known
+    multiprocessors INTEGER -- 0 or NULL = not known
 );
 
 -- Peak rates for the roofline, as the run knew them.
@@ -66,14 +73,17 @@ CREATE TABLE stream (
     device INTEGER NOT NULL, -- device.id
     name TEXT,               -- unique within the device
     kind TEXT NOT NULL,      -- compute, communicate, copy
-    sync TEXT NOT NULL       -- default-stream behaviour: nb (non-blocking), bl (blocking), ptds
+    sync TEXT NOT NULL,      -- default-stream behaviour: nb (non-blocking), bl (blocking), ptds
                              -- (per-thread default), legacy (the legacy default stream itself)
+    process INTEGER          -- imported: of whoever enqueues in it; NULL: there is one only
 );
 
--- Controllers and rank threads: whoever enqueues.
+-- Controllers and rank threads: whoever enqueues. Imported: the threads of processes.
 CREATE TABLE host (
     id INTEGER PRIMARY KEY,
-    name TEXT -- for people
+    name TEXT,      -- for people
+    label TEXT,     -- imported: 'pid/tid', or the source's number
+    process INTEGER -- imported: NULL: there is one only
 );
 
 -- Groups of devices that run collectives together.
@@ -231,6 +241,61 @@ CREATE TABLE counter_row (
     value            -- real; NULL: not a number
 );
 
+-- These are empty but in imported traces: what a row of cmd_row and sync_row has more there.
+CREATE TABLE cmd_import_row (
+    id INTEGER PRIMARY KEY, -- cmd.id
+    call,
+    correlation,
+    graph,
+    grid             -- text.id
+);
+
+CREATE TABLE sync_import_row (
+    id INTEGER PRIMARY KEY, -- sync.id
+    target,          -- text.id, where sync_row.target does not say it; NULL: it does
+    call,
+    stream,
+    device
+);
+
+CREATE TABLE call_row (
+    id INTEGER PRIMARY KEY,
+    merged,          -- NULL: its own id
+    correlation,
+    name,            -- text.id
+    begin_ns,
+    end_ns,
+    host
+);
+
+CREATE TABLE stream_wait_row (
+    id INTEGER PRIMARY KEY,
+    stream,
+    source,
+    at_ns,
+    record_ns,
+    resolved NOT NULL -- 0, 1
+);
+
+CREATE TABLE overhead_row (
+    process,
+    name,            -- text.id
+    begin_ns,
+    end_ns,
+    profiler NOT NULL -- 0, 1
+);
+
+CREATE TABLE slice_row (
+    id INTEGER PRIMARY KEY, -- in the order of the file
+    kind NOT NULL,   -- code: annotation operator function other from 0
+    name,            -- text.id
+    host,
+    stream,
+    begin_ns,
+    end_ns,
+    op
+);
+
 -- Part 1 again: a long table without texts.
 -- Which commands of which ranks make up a collective.
 CREATE TABLE collective_member (
@@ -263,7 +328,7 @@ FROM op_row AS r;
 
 -- Commands: everything in a stream, and what hosts do to memory beside it.
 CREATE VIEW cmd AS SELECT
-    id,           -- in order of calls
+    r.id,         -- in order of calls
     op,           -- op.id it works for
     host,         -- host.id that enqueued it
     device,       -- device.id
@@ -298,9 +363,15 @@ CREATE VIEW cmd AS SELECT
         (SELECT value FROM meta WHERE key = 'clock')) AS ts_source, -- where start_ns and finish_ns
                                                                     -- come from
     CASE code >> 16 & 255 WHEN 0 THEN 'vector' WHEN 1 THEN 'matrix' END AS unit, -- as device_peak
-    CASE code >> 32 WHEN 0 THEN host ELSE (code >> 32) - 1 END AS caller -- host.id that called: not
+    CASE code >> 32 WHEN 0 THEN host ELSE (code >> 32) - 1 END AS caller, -- host.id that called: not
                                                 -- `host` where each device has one that launches
-FROM cmd_row AS r;
+    -- Imported traces only, else NULL:
+    i.call,        -- call.id (the merged one) that enqueued it; NULL: unlinked
+    i.correlation, -- the source's number, which links to calls of the same process
+    i.graph,       -- captured graph that it is a node of
+    (SELECT text FROM text WHERE id = i.grid) AS grid    -- '[64, 1, 1] x [256, 1, 1]': blocks of
+                                                         -- threads
+FROM cmd_row AS r LEFT JOIN cmd_import_row AS i ON i.id = r.id;
 
 -- Why command dst could not start before command src had finished: stream (order of one stream),
 -- event (a wait), host (the caller of dst knew that src was done: its first call since then),
@@ -319,22 +390,27 @@ WHERE src IS NOT NULL;
 
 -- A host blocked on [begin_ns, end_ns).
 CREATE VIEW sync AS SELECT
-    id,
+    r.id,
     host,      -- host.id
     CASE kind WHEN 0 THEN 'stream' WHEN 1 THEN 'event' WHEN 2 THEN 'device'
         WHEN 3 THEN 'future' END AS kind,
-    CASE kind                              -- for people: 'stream compute of device 0', 'event e1',
+    coalesce((SELECT text FROM text WHERE id = i.target),
+        CASE kind                          -- for people: 'stream compute of device 0', 'event e1',
                                            -- 'device 0', 'future loss'
         WHEN 0 THEN coalesce(
             (SELECT 'stream ' || coalesce(s.name, s.id) || ' of device ' || s.device
-             FROM stream AS s WHERE s.id = r.target), 'stream ' || target)
-        WHEN 2 THEN 'device ' || target
+             FROM stream AS s WHERE s.id = r.target), 'stream ' || r.target)
+        WHEN 2 THEN 'device ' || r.target
         ELSE CASE kind WHEN 1 THEN 'event' ELSE 'future' END ||
-            coalesce((SELECT ' ' || text FROM text WHERE id = r.target), '') END AS target,
+            coalesce((SELECT ' ' || text FROM text WHERE id = r.target), '') END) AS target,
     begin_ns,  -- the call began
     end_ns,    -- and returned
-    cmd        -- cmd.id of the command whose end it observed last
-FROM sync_row AS r;
+    cmd,       -- cmd.id of the command whose end it observed last
+    -- Imported traces only, else NULL:
+    i.call,    -- call.id (the merged one) that it is
+    i.stream,  -- stream.id that it waits for
+    i.device   -- device.id that it waits for
+FROM sync_row AS r LEFT JOIN sync_import_row AS i ON i.id = r.id;
 
 -- Allocations.
 CREATE VIEW buffer AS SELECT
@@ -414,6 +490,53 @@ SELECT device, 'queue depth', ts_ns, value FROM (
                 AND finish_ns IS NOT NULL)
         GROUP BY device, ts_ns))
 WHERE value <> before;
+
+-- API calls, as other tools recorded them; a run of ours has them in cmd (enqueue_ns, enqueued_ns).
+CREATE VIEW call AS SELECT
+    id,
+    coalesce(merged, id) AS merged, -- calls of one process and correlation count as one, from the
+                                    -- first begin to the last end: id of the one that began first
+    correlation,
+    (SELECT text FROM text WHERE id = r.name) AS name, -- cudaLaunchKernel
+    begin_ns,
+    end_ns,
+    host                            -- host.id
+FROM call_row AS r;
+
+-- Of other tools' traces: from at_ns on (host time), a stream waits for what had been enqueued in
+-- another one before record_ns.
+CREATE VIEW stream_wait AS SELECT
+    id,
+    stream,     -- stream.id that waits
+    source,     -- stream.id; NULL: not known
+    at_ns,
+    record_ns,
+    resolved    -- 1; 0: which record it waits for is not known
+FROM stream_wait_row;
+
+-- Time that tracing itself, or the driver, took in a process.
+CREATE VIEW overhead AS SELECT
+    process,
+    (SELECT text FROM text WHERE id = r.name) AS name, -- 'Buffer Flush'
+    begin_ns,
+    end_ns,
+    profiler    -- 1: of the profiler; 0: of the driver
+FROM overhead_row AS r;
+
+-- Named stretches of a host's time, or of a stream's: never work of a device.
+CREATE VIEW slice AS SELECT
+    id,
+    CASE kind WHEN 0 THEN 'annotation'  -- of the user: a step, a layer, an NVTX range
+        WHEN 1 THEN 'operator'          -- a framework's: aten::mm
+        WHEN 2 THEN 'function'          -- a frame of Python
+        WHEN 3 THEN 'other' END AS kind,
+    (SELECT text FROM text WHERE id = r.name) AS name,
+    host,       -- host.id, or
+    stream,     -- stream.id
+    begin_ns,
+    end_ns,
+    op          -- op.id of the logical operator that it is
+FROM slice_row AS r;
 
 ---------------------------------------------------------------------------------------------------
 -- Part 3. The interval split

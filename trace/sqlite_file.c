@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,12 +99,13 @@ static int remove_trace(const struct paths *paths) {
     return 0;
 }
 
-/* Makes way for a new trace. */
-static enum orr_status make_way(const struct paths *paths, const char *vfs,
-                                struct orr_error *error) {
+/* May there be a new trace at the path? *there: something is to be replaced. */
+static enum orr_status may_replace(const struct paths *paths, const char *vfs, bool *there,
+                                   struct orr_error *error) {
     const char *path = paths->path;
     struct stat info;
-    if (stat(path, &info) != 0) {
+    *there = stat(path, &info) == 0;
+    if (!*there) {
         if (errno == ENOENT)
             return ORR_OK;
         return orr_error_set(error, ORR_IO, "%s: cannot create it: %s", path, strerror(errno));
@@ -113,8 +115,16 @@ static enum orr_status make_way(const struct paths *paths, const char *vfs,
                              S_ISDIR(info.st_mode) ? "it is a folder" : "it is not a file");
     if (access(path, W_OK) != 0)
         return orr_error_set(error, ORR_IO, "%s: cannot replace it: %s", path, strerror(errno));
-    enum orr_status status = info.st_size > 0 ? check_old(path, vfs, error) : ORR_OK;
-    if (status != ORR_OK)
+    return info.st_size > 0 ? check_old(path, vfs, error) : ORR_OK;
+}
+
+/* Makes way for a new trace. */
+static enum orr_status make_way(const struct paths *paths, const char *vfs,
+                                struct orr_error *error) {
+    const char *path = paths->path;
+    bool there = false;
+    enum orr_status status = may_replace(paths, vfs, &there, error);
+    if (status != ORR_OK || !there)
         return status;
     int number = remove_trace(paths);
     if (number != 0)
@@ -171,6 +181,41 @@ enum orr_status orr__sqlite_create(const char *path, const char *vfs, int busy_m
     sqlite3_close(db);
     remove_trace(&paths);
     return status;
+}
+
+enum orr_status orr__sqlite_may_replace(const char *path, struct orr_error *error) {
+    struct paths paths;
+    bool there = false;
+    enum orr_status status = find_paths(path, &paths, error);
+    return status == ORR_OK ? may_replace(&paths, NULL, &there, error) : status;
+}
+
+enum orr_status orr__sqlite_put_in_place(const char *part, const char *path,
+                                         struct orr_error *error) {
+    struct paths paths;
+    enum orr_status status = find_paths(path, &paths, error);
+    if (status != ORR_OK)
+        return status;
+    /* The old trace's first: SQLite would apply a journal that is there to the new one. */
+    unlink(paths.journal);
+    unlink(paths.wal);
+    unlink(paths.shm);
+    if (rename(part, paths.path) != 0)
+        return orr_error_set(error, ORR_IO, "%s: cannot put the trace in place: %s", path,
+                             strerror(errno));
+    return ORR_OK;
+}
+
+enum orr_status orr__sqlite_part(const char *path, char *part, size_t size,
+                                 struct orr_error *error) {
+    struct paths paths;
+    enum orr_status status = find_paths(path, &paths, error);
+    if (status != ORR_OK)
+        return status;
+    int length = snprintf(part, size, "%s.part", paths.path);
+    if (length < 0 || (size_t)length >= size)
+        return orr_error_set(error, ORR_IO, "%s: cannot create it: the path is too long", path);
+    return ORR_OK;
 }
 
 void orr__sqlite_remove(const char *path) {

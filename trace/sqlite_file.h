@@ -6,6 +6,7 @@
 #define ORR_TRACE_SQLITE_FILE_H
 
 #include <sqlite3.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/error.h"
@@ -32,6 +33,16 @@ enum orr_status orr__sqlite_error(struct orr_error *error, sqlite3 *db, int code
  * in it and no transaction open. On failure nothing is left behind. Closed by the caller. */
 enum orr_status orr__sqlite_create(const char *path, const char *vfs, int busy_ms, sqlite3 **out_db,
                                    struct orr_error *error) ORR_MUST_CHECK;
+
+/* For a trace that is written beside its place, PATH.part, and put there when it is whole. May a
+ * trace at `path` be replaced (see orr_sqlite_sink_open)? What is there stays. */
+enum orr_status orr__sqlite_may_replace(const char *path, struct orr_error *error) ORR_MUST_CHECK;
+/* The path of the file beside it, symbolic links followed, in `size` bytes. */
+enum orr_status orr__sqlite_part(const char *path, char *part, size_t size,
+                                 struct orr_error *error) ORR_MUST_CHECK;
+/* Replaces what is at `path`; the part is closed. On failure it is left to the caller. */
+enum orr_status orr__sqlite_put_in_place(const char *part, const char *path,
+                                         struct orr_error *error) ORR_MUST_CHECK;
 
 /* Removes a trace that could not be completed, and what SQLite keeps beside it. */
 void orr__sqlite_remove(const char *path);

@@ -95,17 +95,18 @@ struct table {
 static const struct table tables[ORR_RECORD_KIND_COUNT] = {
     [ORR_RECORD_META] =
         TABLE("meta", "INSERT OR REPLACE INTO meta", false, META(STRING, key), META(STRING, value)),
-    [ORR_RECORD_DEVICE] =
-        TABLE("device", "INSERT INTO device", false, DEVICE(INDEX, id), DEVICE(TEXT, name),
-              DEVICE(TEXT, kind), DEVICE(INDEX, physical), DEVICE(TEXT, profile),
-              DEVICE(COUNT, mem_bytes), DEVICE(COUNT, bandwidth)),
+    [ORR_RECORD_DEVICE] = TABLE(
+        "device", "INSERT INTO device(id, name, kind, physical, profile, mem_bytes, bandwidth)",
+        false, DEVICE(INDEX, id), DEVICE(TEXT, name), DEVICE(TEXT, kind), DEVICE(INDEX, physical),
+        DEVICE(TEXT, profile), DEVICE(COUNT, mem_bytes), DEVICE(COUNT, bandwidth)),
     [ORR_RECORD_PEAK] =
         TABLE("peak", "INSERT OR REPLACE INTO device_peak", false, PEAK(INDEX, device),
               HEADER(UNIT_TEXT, a), HEADER(DTYPE_TEXT, b), PEAK(COUNT, flops_per_s)),
-    [ORR_RECORD_STREAM] =
-        TABLE("stream", "INSERT INTO stream", false, STREAM(INDEX, id), STREAM(INDEX, device),
-              STREAM(TEXT, name), HEADER(STREAM_KIND_TEXT, a), HEADER(STREAM_SYNC_TEXT, b)),
-    [ORR_RECORD_HOST] = TABLE("host", "INSERT INTO host", false, HOST(INDEX, id), HOST(TEXT, name)),
+    [ORR_RECORD_STREAM] = TABLE("stream", "INSERT INTO stream(id, device, name, kind, sync)", false,
+                                STREAM(INDEX, id), STREAM(INDEX, device), STREAM(TEXT, name),
+                                HEADER(STREAM_KIND_TEXT, a), HEADER(STREAM_SYNC_TEXT, b)),
+    [ORR_RECORD_HOST] =
+        TABLE("host", "INSERT INTO host(id, name)", false, HOST(INDEX, id), HOST(TEXT, name)),
     [ORR_RECORD_OP] =
         TABLE("op", "INSERT INTO op_row", true, OP(COUNT, id), OP(ID, parent), OP(NAME, name),
               OP(NAME, kind), OP(NAME, site), OP(NAME, shape), HEADER(DTYPE, a), OP(COUNT, flops),

@@ -33,7 +33,8 @@
 
 enum {
     ORR_TRACE_APPLICATION_ID = 0x4f727279, /* "Orry": PRAGMA application_id */
-    ORR_TRACE_SCHEMA_VERSION = 3,          /* PRAGMA user_version */
+    ORR_TRACE_SCHEMA_VERSION = 4,          /* PRAGMA user_version */
+    ORR_TRACE_SCHEMA_IMPORTS = 4,          /* the first with other tools' traces */
     ORR_TRACE_SCHEMA_OLDEST = 2            /* that is still read: without emulated, modelled_ns */
 };
 

@@ -17,6 +17,7 @@
 #include "trace/sqlite_file.h"
 #include "trace/sqlite_sink.h"
 #include "trace/timeline_rows.h"
+#include "trace/timeline_source.h"
 
 enum {
     SQLITE_HEADER_BYTES = ORR__SQLITE_HEADER_BYTES,
@@ -147,6 +148,8 @@ static enum orr_status read_rows(struct orr__reader *reader, const struct orr__t
 }
 
 static enum orr_status read_table(struct orr__reader *reader, const struct orr__table *table) {
+    if (!orr__timeline_sql(table, reader->version))
+        return ORR_OK;
     void *items = NULL;
     size_t count = 0, capacity = 0;
     size_t rows;
@@ -191,6 +194,28 @@ static enum orr_status read_peaks(struct orr__reader *reader) {
                                         "SELECT device, unit, dtype, flops_per_s FROM device_peak");
     while (next_row(reader, &status))
         status = orr__read_peak(reader);
+    close_query(reader);
+    return status;
+}
+
+/* What rows of commands and syncs have more in imported traces. */
+static enum orr_status read_import_rows(struct orr__reader *reader) {
+    if (reader->version < ORR_TRACE_SCHEMA_IMPORTS)
+        return ORR_OK;
+    size_t at = 0;
+    enum orr_status status =
+        open_query(reader, "cmd_import_row",
+                   "SELECT id, call, correlation, graph, grid FROM cmd_import_row ORDER BY id");
+    while (next_row(reader, &status))
+        status = orr__read_command_import(reader, &at);
+    close_query(reader);
+    if (status != ORR_OK)
+        return status;
+    at = 0;
+    status = open_query(reader, "sync_import_row",
+                        "SELECT id, target, call, stream, device FROM sync_import_row ORDER BY id");
+    while (next_row(reader, &status))
+        status = orr__read_sync_import(reader, &at);
     close_query(reader);
     return status;
 }
@@ -245,12 +270,15 @@ static enum orr_status read_all(struct orr__reader *reader) {
     for (size_t i = 0; i < ORR__TIMELINE_TABLES && status == ORR_OK; i++) {
         status = read_table(reader, &orr__timeline_tables[i]);
         if (status == ORR_OK && i == 0) { /* meta */
+            orr__source_from_meta(reader->timeline);
             const char *clock = orr_timeline_meta(reader->timeline, "clock");
             reader->clock = clock ? clock : "";
         }
     }
     if (status == ORR_OK)
         status = read_peaks(reader);
+    if (status == ORR_OK)
+        status = read_import_rows(reader);
     return status == ORR_OK ? sort_arrays(reader) : status;
 }
 

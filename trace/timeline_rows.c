@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "trace/sqlite_sink.h"
-
-enum { TARGET_TEXT_MAX = 512 };
+#include "trace/sync_target.h"
 
 /* -- Values of a row --------------------------------------------------------------------------- */
 
@@ -60,6 +59,11 @@ static enum orr_status read_role(struct orr__reader *reader, int column, enum or
     return status;
 }
 
+/* A number of which all 64 bits count; absent is NULL in the file. */
+static uint64_t read_bits(struct orr__reader *reader, int column, uint64_t absent) {
+    return is_null(reader, column) ? absent : read_u64(reader, column);
+}
+
 /* The text that a number of table text stands for; one that is not there reads as absent. */
 static const char *name_of(const struct orr__reader *reader, sqlite3_int64 id) {
     if (id <= 0 || (uint64_t)id >= reader->name_count || !reader->names[id])
@@ -96,6 +100,7 @@ static enum orr_status read_device(struct orr__reader *reader, void *item) {
     device->profile = orr__read_text(reader, 4);
     device->mem_bytes = read_u64(reader, 5);
     device->bandwidth = read_u64(reader, 6);
+    device->multiprocessors = (uint32_t)read_u64(reader, 7);
     return device->name && device->kind && device->profile ? ORR_OK : orr__fail_memory(reader);
 }
 
@@ -117,6 +122,7 @@ static enum orr_status read_stream(struct orr__reader *reader, void *item) {
     stream->id = read_index(reader, 0);
     stream->device = read_index(reader, 1);
     stream->name = orr__read_text(reader, 2);
+    stream->process = read_u64(reader, 5);
     const char *kind = (const char *)sqlite3_column_text(reader->statement, 3);
     const char *sync = (const char *)sqlite3_column_text(reader->statement, 4);
     if (!stream->name)
@@ -139,8 +145,9 @@ static enum orr_status read_host(struct orr__reader *reader, void *item) {
     struct orr_timeline_host *host = item;
     host->id = read_index(reader, 0);
     host->name = orr__read_text(reader, 1);
-    host->label = "";
-    return host->name ? ORR_OK : orr__fail_memory(reader);
+    host->label = orr__read_text(reader, 2);
+    host->process = read_u64(reader, 3);
+    return host->name && host->label ? ORR_OK : orr__fail_memory(reader);
 }
 
 static enum orr_status read_communicator(struct orr__reader *reader, void *item) {
@@ -224,38 +231,14 @@ static enum orr_status read_edge(struct orr__reader *reader, void *item) {
     return status;
 }
 
-static void describe_target(const struct orr__reader *reader, uint32_t kind, uint32_t target,
-                            char *text, size_t size) {
-    const struct orr_timeline_stream *stream;
-    switch ((enum orr_sync_kind)kind) {
-    case ORR_SYNC_STREAM:
-        stream = orr_timeline_stream(reader->timeline, target);
-        if (stream && stream->name[0] != '\0')
-            snprintf(text, size, "stream %s of device %u", stream->name, stream->device);
-        else if (stream)
-            snprintf(text, size, "stream %u of device %u", target, stream->device);
-        else
-            snprintf(text, size, "stream %u", target);
-        break;
-    case ORR_SYNC_DEVICE: snprintf(text, size, "device %u", target); break;
-    case ORR_SYNC_EVENT:
-    case ORR_SYNC_FUTURE:
-    case ORR_SYNC_KIND_COUNT:
-        snprintf(text, size, "%s %s", orr_sync_kind_text((enum orr_sync_kind)kind),
-                 name_of(reader, target));
-        if (name_of(reader, target)[0] == '\0')
-            snprintf(text, size, "%s", orr_sync_kind_text((enum orr_sync_kind)kind));
-        break;
-    }
-}
-
 /* Programs wait for the same few streams over and over: the texts are kept in a small cache. */
 static const char *target_text(struct orr__reader *reader, uint32_t kind, uint32_t target) {
     struct orr__target *cached = &reader->targets[(target * 4 + kind) % ORR__TARGET_CACHE_SIZE];
     if (cached->text && cached->kind == kind && cached->target == target)
         return cached->text;
-    char text[TARGET_TEXT_MAX];
-    describe_target(reader, kind, target, text, sizeof text);
+    char text[ORR__SYNC_TARGET_MAX];
+    orr__sync_target_text(reader->timeline, (enum orr_sync_kind)kind, target,
+                          name_of(reader, target), text);
     const char *copy = orr__texts_add(reader->memory, &reader->texts, text, strlen(text));
     *cached = (struct orr__target){.kind = kind, .target = target, .text = copy};
     return copy;
@@ -268,7 +251,7 @@ static enum orr_status read_sync(struct orr__reader *reader, void *item) {
     sync->begin_ns = read_time(reader, 4);
     sync->end_ns = read_time(reader, 5);
     sync->cmd = read_u64(reader, 6);
-    sync->stream = sync->device = ORR_ID_NONE;
+    sync->stream = sync->device = ORR_ID_NONE; /* and see orr__read_sync_import */
     uint32_t kind;
     enum orr_status status = read_code(reader, 2, "kind", ORR_SYNC_KIND_COUNT, &kind);
     if (status != ORR_OK)
@@ -364,6 +347,95 @@ static enum orr_status read_finding(struct orr__reader *reader, void *item) {
                ? ORR_OK
                : orr__fail_memory(reader);
 }
+/* -- What only imported traces have ------------------------------------------------------------ */
+
+/* The item whose id is `id`, from items[*at] on, which ascend as the rows that ask do; NULL: there
+ * is none. The id is the first member. */
+static void *next_item(void *items, size_t count, size_t size, uint64_t id, size_t *at) {
+    unsigned char *base = items;
+    for (; *at < count; ++*at) {
+        uint64_t found;
+        memcpy(&found, base + *at * size, sizeof found);
+        if (found >= id)
+            return found == id ? base + *at * size : NULL;
+    }
+    return NULL;
+}
+
+enum orr_status orr__read_command_import(struct orr__reader *reader, size_t *at) {
+    struct orr_timeline *timeline = reader->timeline;
+    struct orr_timeline_command *command = next_item(timeline->commands, timeline->command_count,
+                                                     sizeof *command, read_u64(reader, 0), at);
+    if (!command)
+        return orr__fail_value(reader, "id", reader->row);
+    command->call = read_u64(reader, 1);
+    command->correlation = read_bits(reader, 2, ORR_CORRELATION_NONE);
+    command->graph = read_u64(reader, 3);
+    command->grid = read_name(reader, 4);
+    return ORR_OK;
+}
+
+enum orr_status orr__read_sync_import(struct orr__reader *reader, size_t *at) {
+    struct orr_timeline *timeline = reader->timeline;
+    struct orr_timeline_sync *sync =
+        next_item(timeline->syncs, timeline->sync_count, sizeof *sync, read_u64(reader, 0), at);
+    if (!sync)
+        return orr__fail_value(reader, "id", reader->row);
+    if (!is_null(reader, 1))
+        sync->target = read_name(reader, 1);
+    sync->call = read_u64(reader, 2);
+    sync->stream = read_index(reader, 3);
+    sync->device = read_index(reader, 4);
+    return ORR_OK;
+}
+
+static enum orr_status read_call(struct orr__reader *reader, void *item) {
+    struct orr_timeline_call *call = item;
+    call->id = read_u64(reader, 0);
+    call->merged = read_bits(reader, 1, call->id);
+    call->correlation = read_bits(reader, 2, ORR_CORRELATION_NONE);
+    call->name = read_name(reader, 3);
+    call->begin_ns = read_time(reader, 4);
+    call->end_ns = read_time(reader, 5);
+    call->host = read_index(reader, 6);
+    return ORR_OK;
+}
+
+static enum orr_status read_stream_wait(struct orr__reader *reader, void *item) {
+    struct orr_timeline_stream_wait *wait = item;
+    wait->id = read_u64(reader, 0);
+    wait->stream = read_index(reader, 1);
+    wait->source = read_index(reader, 2);
+    wait->at_ns = read_time(reader, 3);
+    wait->record_ns = read_time(reader, 4);
+    wait->resolved = read_u64(reader, 5) != 0;
+    return ORR_OK;
+}
+
+static enum orr_status read_overhead(struct orr__reader *reader, void *item) {
+    struct orr_timeline_overhead *overhead = item;
+    overhead->process = read_u64(reader, 0);
+    overhead->name = read_name(reader, 1);
+    overhead->begin_ns = read_time(reader, 2);
+    overhead->end_ns = read_time(reader, 3);
+    overhead->profiler = read_u64(reader, 4) != 0;
+    return ORR_OK;
+}
+
+static enum orr_status read_slice(struct orr__reader *reader, void *item) {
+    struct orr_timeline_slice *slice = item;
+    slice->name = read_name(reader, 2);
+    slice->host = read_index(reader, 3);
+    slice->stream = read_index(reader, 4);
+    slice->begin_ns = read_time(reader, 5);
+    slice->end_ns = read_time(reader, 6);
+    slice->op = read_u64(reader, 7);
+    uint32_t kind;
+    enum orr_status status = read_code(reader, 1, "kind", ORR_SLICE_KIND_COUNT, &kind);
+    slice->kind = (enum orr_slice_kind)kind;
+    return status;
+}
+
 /* -- Tables ------------------------------------------------------------------------------------ */
 
 #define ARRAY(array, counter)                                                                      \
@@ -372,11 +444,14 @@ static enum orr_status read_finding(struct orr__reader *reader, void *item) {
 
 const struct orr__table orr__timeline_tables[ORR__TIMELINE_TABLES] = {
     {"meta", "SELECT key, value FROM meta", ARRAY(meta, meta_count), false, read_meta},
-    {"device", "SELECT id, name, kind, physical, profile, mem_bytes, bandwidth FROM device",
+    {"device",
+     "SELECT id, name, kind, physical, profile, mem_bytes, bandwidth, multiprocessors "
+     "FROM device",
      ARRAY(devices, device_count), true, read_device},
-    {"stream", "SELECT id, device, name, kind, sync FROM stream", ARRAY(streams, stream_count),
-     true, read_stream},
-    {"host", "SELECT id, name FROM host", ARRAY(hosts, host_count), true, read_host},
+    {"stream", "SELECT id, device, name, kind, sync, process FROM stream",
+     ARRAY(streams, stream_count), true, read_stream},
+    {"host", "SELECT id, name, label, process FROM host", ARRAY(hosts, host_count), true,
+     read_host},
     {"communicator", "SELECT id, name FROM communicator", ARRAY(communicators, communicator_count),
      true, read_communicator},
     {"communicator_member", "SELECT communicator, rank, device FROM communicator_member",
@@ -411,11 +486,41 @@ const struct orr__table orr__timeline_tables[ORR__TIMELINE_TABLES] = {
     {"finding",
      "SELECT id, kind, severity, cmd_a, cmd_b, buffer, message, fix FROM finding ORDER BY id",
      ARRAY(findings, finding_count), true, read_finding},
+    {"call_row", "SELECT id, merged, correlation, name, begin_ns, end_ns, host FROM call_row",
+     ARRAY(calls, call_count), true, read_call},
+    {"stream_wait_row",
+     "SELECT id, stream, source, at_ns, record_ns, resolved FROM stream_wait_row",
+     ARRAY(stream_waits, stream_wait_count), true, read_stream_wait},
+    {"overhead_row",
+     "SELECT process, name, begin_ns, end_ns, profiler FROM overhead_row ORDER BY rowid",
+     ARRAY(overheads, overhead_count), true, read_overhead},
+    {"slice_row", "SELECT id, kind, name, host, stream, begin_ns, end_ns, op FROM slice_row",
+     ARRAY(slices, slice_count), true, read_slice},
+};
+
+/* Tables that older files have otherwise: the last version that it was so in, the query (NULL: not
+ * at all). */
+static const struct {
+    enum orr_status (*read)(struct orr__reader *reader, void *item);
+    uint32_t version;
+    const char *sql;
+} older[] = {
+    {read_collective, 2,
+     "SELECT id, communicator, seq, kind, bytes, dtype, root, peer, algorithm, protocol, 0, NULL "
+     "FROM collective_row"},
+    {read_device, 3,
+     "SELECT id, name, kind, physical, profile, mem_bytes, bandwidth, NULL FROM device"},
+    {read_stream, 3, "SELECT id, device, name, kind, sync, NULL FROM stream"},
+    {read_host, 3, "SELECT id, name, NULL, NULL FROM host"},
+    {read_call, 3, NULL},
+    {read_stream_wait, 3, NULL},
+    {read_overhead, 3, NULL},
+    {read_slice, 3, NULL},
 };
 
 const char *orr__timeline_sql(const struct orr__table *table, uint32_t version) {
-    if (version == ORR_TRACE_SCHEMA_OLDEST && table->read == read_collective)
-        return "SELECT id, communicator, seq, kind, bytes, dtype, root, peer, algorithm, protocol, "
-               "0, NULL FROM collective_row";
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++)
+        if (older[i].read == table->read && version <= older[i].version)
+            return older[i].sql;
     return table->sql;
 }

@@ -18,7 +18,7 @@
 #include "trace/timeline.h"
 #include "trace/timeline_texts.h"
 
-enum { ORR__TIMELINE_TABLES = 17, ORR__TARGET_CACHE_SIZE = 64 };
+enum { ORR__TIMELINE_TABLES = 21, ORR__TARGET_CACHE_SIZE = 64 };
 
 /* What a host waited for, as text, so that each is made once. */
 struct orr__target {
@@ -55,11 +55,16 @@ struct orr__table {
 /* In the order to be read: meta first; sync_row needs the names of streams. */
 extern const struct orr__table orr__timeline_tables[ORR__TIMELINE_TABLES];
 
-/* A table's query for a file of this schema version. */
+/* A table's query for a file of this schema version; NULL: it has no such table. */
 const char *orr__timeline_sql(const struct orr__table *table, uint32_t version);
 
 /* Reads a row of device_peak (device, unit, dtype, flops_per_s) into its device, which is there. */
 enum orr_status orr__read_peak(struct orr__reader *reader) ORR_MUST_CHECK;
+
+/* Reads a row of cmd_import_row or sync_import_row into the command or sync that it is about, which
+ * is there. Rows come in the order of ids; *at is where to look on, 0 at first. */
+enum orr_status orr__read_command_import(struct orr__reader *reader, size_t *at) ORR_MUST_CHECK;
+enum orr_status orr__read_sync_import(struct orr__reader *reader, size_t *at) ORR_MUST_CHECK;
 
 /* A text column of the current row, copied for the timeline; "" when it is NULL, NULL when there is
  * no memory. A NUL in it ends it. */
