@@ -155,7 +155,8 @@ PUBLIC_HEADERS := $(filter-out %_internal.h %_private.h,\
 #     #define ORR_EMBED_<FOLDER>(X) X("name without suffix", array) ...
 # So #include "trace/schema.sql.h", or "scenarios/library/embed.h" for all modules.
 EMBED := $(sort $(wildcard trace/*.sql scenarios/library/*.lua scenarios/library/*/*.lua \
-	sim/fake_devices/*.lua $(foreach kind,sql html css js,analyzer/*.$(kind) analyzer/*/*.$(kind))))
+	sim/fake_devices/*.lua $(foreach kind,sql html css js txt,\
+	analyzer/*.$(kind) analyzer/*/*.$(kind))))
 EMBED_DIRS := $(sort scenarios/library sim/fake_devices $(patsubst %/,%,$(dir $(EMBED))))
 GEN := $(EMBED:%=$(BUILD)/gen/%.h) $(EMBED_DIRS:%=$(BUILD)/gen/%/embed.h)
 

@@ -5,15 +5,17 @@
 #include "analyzer/report_json.h"
 #include "analyzer/report_text.h"
 #include "cli/cli.h"
+#include "cli/html.h"
 #include "trace/timeline.h"
 
 static const char usage[] =
-    "usage: orrery analyze TRACE [--json] [--begin NS] [--end NS]\n"
+    "usage: orrery analyze TRACE [--json] [--html FILE] [--begin NS] [--end NS]\n"
     "\n"
     "Explains a trace that `orrery run` left: where the time of every device went, whether\n"
     "launches, memory, arithmetic or communication limit it, and what would help.\n"
     "\n"
     "  --json      one JSON document on stdout, nothing else\n"
+    "  --html FILE writes the report as one HTML file, too: charts, tables, no network\n"
     "  --begin NS  looks at the time from NS on (of the trace's clock), one step of several\n"
     "  --end NS    and before NS; without them, from the first to the last op\n";
 
@@ -44,7 +46,7 @@ static int read_time(const char *text, int64_t *out_ns) {
 }
 
 static enum orr_exit analyze(const struct orr_cli *cli, const char *path, int as_json,
-                             int64_t begin_ns, int64_t end_ns) {
+                             const char *html, int64_t begin_ns, int64_t end_ns) {
     struct orr_error error = {0};
     struct orr_timeline *timeline = NULL;
     struct orr_analysis *analysis = NULL;
@@ -52,9 +54,13 @@ static enum orr_exit analyze(const struct orr_cli *cli, const char *path, int as
     options.file = path;
     options.begin_ns = begin_ns;
     options.end_ns = end_ns;
-    enum orr_status status = orr_timeline_read(path, cli->memory, &timeline, &error);
+    enum orr_status status = html ? orr_cli_html_check(html, &error) : ORR_OK;
+    if (status == ORR_OK)
+        status = orr_timeline_read(path, cli->memory, &timeline, &error);
     if (status == ORR_OK)
         status = orr_analyze(timeline, &options, cli->memory, &analysis, &error);
+    if (status == ORR_OK && html)
+        status = orr_cli_html_write(cli, analysis, NULL, html, &error);
     enum orr_exit exit =
         status == ORR_OK ? report(cli, analysis, as_json) : orr_cli_fail(cli, &error);
     orr_analysis_destroy(&analysis);
@@ -64,8 +70,9 @@ static enum orr_exit analyze(const struct orr_cli *cli, const char *path, int as
 
 enum orr_exit orr_cli_analyze(const struct orr_cli *cli, int argc, char **argv) {
     int as_json = 0, help;
-    const char *begin = NULL, *end = NULL;
+    const char *begin = NULL, *end = NULL, *html = NULL;
     const struct orr_cli_option options[] = {{"--json", NULL, &as_json},
+                                             {"--html", &html, NULL},
                                              {"--begin", &begin, NULL},
                                              {"--end", &end, NULL},
                                              {NULL, NULL, NULL}};
@@ -78,5 +85,5 @@ enum orr_exit orr_cli_analyze(const struct orr_cli *cli, int argc, char **argv) 
     int64_t begin_ns, end_ns;
     if (!read_time(begin, &begin_ns) || !read_time(end, &end_ns))
         return orr_cli_usage(cli, argv[0], "--begin and --end take a number of ns");
-    return analyze(cli, words.items[0], as_json, begin_ns, end_ns);
+    return analyze(cli, words.items[0], as_json, html, begin_ns, end_ns);
 }

@@ -68,7 +68,7 @@ KNOWN_FILES = [
     "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", ".gitignore",
     ".clang-format", ".ci/run", "scripts/*", "docs/*.md", "docs/*.png", "docs/*.svg", "*/README.md",
     "*.c", "*.h", "trace/*.sql", "analyzer/*.html", "analyzer/*.css", "analyzer/*.js",
-    "analyzer/*.sql",
+    "analyzer/*.sql", "analyzer/report_html/*.LICENSE.txt", "analyzer/report_html/lock.json",
     "sim/fake_devices/*.lua", "scenarios/*.lua", "scenarios/*.csv", "scenarios/*.jsonl",
     "tests/*.sh", "tests/*.py", "tests/*.js", "tests/*.supp", "tests/tidy/*",
     "tests/golden/*.golden", "tests/data/*", "tests/*/*", "runtime/cuda/*.cu",

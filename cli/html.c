@@ -1,0 +1,31 @@
+#include "cli/html.h"
+
+#include "cli/replace.h"
+#include "trace/output.h"
+
+enum orr_status orr_cli_html_check(const char *path, struct orr_error *error) {
+    return orr_replace_check(path, ORR_REPORT_HTML_MARK, "report of `orrery analyze --html`",
+                             error);
+}
+
+enum orr_status orr_cli_html_write(const struct orr_cli *cli, const struct orr_analysis *analysis,
+                                   const struct orr_report_html_extra *extra, const char *path,
+                                   struct orr_error *error) {
+    char *text = NULL;
+    size_t length = 0;
+    struct orr_output *output = NULL;
+    enum orr_status status = orr_cli_html_check(path, error);
+    if (status != ORR_OK)
+        return status;
+    status = orr_report_html(analysis, extra, &text, &length);
+    if (status != ORR_OK)
+        return orr_error_set(error, status, "%s: the report could not be made: %s", path,
+                             orr_status_text(status));
+    status = orr_output_create(path, cli->memory, &output, error);
+    if (status == ORR_OK) {
+        orr_output_write(output, text, length);
+        status = orr_output_finish(&output, error);
+    }
+    orr_memory_free(analysis->memory, text);
+    return status;
+}
