@@ -531,6 +531,10 @@ orr__json_document_report(const struct orr__json_document *document) {
     return &document->report;
 }
 
+const struct orr__json_input *orr__json_document_input(const struct orr__json_document *document) {
+    return document->input;
+}
+
 void orr__json_document_repaired(struct orr__json_document *document,
                                  const struct orr__json_piece *piece, enum orr__json_repair what) {
     count(&document->report.repairs[what], 1, piece->offset);

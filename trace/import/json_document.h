@@ -84,6 +84,9 @@ bool orr__json_document_again(struct orr__json_document *document, struct orr__j
 /* What there is to tell; complete after the last piece. */
 const struct orr__json_report *orr__json_document_report(const struct orr__json_document *document);
 
+/* What it reads from. */
+const struct orr__json_input *orr__json_document_input(const struct orr__json_document *document);
+
 /* A repair that the caller did itself (a string that was not UTF-8), in this piece. */
 void orr__json_document_repaired(struct orr__json_document *document,
                                  const struct orr__json_piece *piece, enum orr__json_repair what);

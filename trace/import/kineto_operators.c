@@ -1,0 +1,190 @@
+/* The cpu_op that work comes from, by External id: its name and the shapes of its inputs. */
+#include "trace/import/kineto_internal.h"
+
+/* c10's names of types, and those of communication. */
+static const struct {
+    const char *text;
+    enum orr_dtype dtype;
+} dtypes[] = {
+    {"float", ORR_DTYPE_F32},
+    {"Float", ORR_DTYPE_F32},
+    {"c10::BFloat16", ORR_DTYPE_BF16},
+    {"BFloat16", ORR_DTYPE_BF16},
+    {"c10::Half", ORR_DTYPE_F16},
+    {"Half", ORR_DTYPE_F16},
+    {"long int", ORR_DTYPE_I64},
+    {"long", ORR_DTYPE_I64},
+    {"Long", ORR_DTYPE_I64},
+    {"int", ORR_DTYPE_I32},
+    {"Int", ORR_DTYPE_I32},
+    {"double", ORR_DTYPE_F64},
+    {"Double", ORR_DTYPE_F64},
+    {"bool", ORR_DTYPE_BOOL},
+    {"Bool", ORR_DTYPE_BOOL},
+    {"signed char", ORR_DTYPE_I8},
+    {"Char", ORR_DTYPE_I8},
+    {"c10::Float8_e4m3fn", ORR_DTYPE_F8E4M3},
+    {"Float8_e4m3fn", ORR_DTYPE_F8E4M3},
+    {"c10::Float8_e5m2", ORR_DTYPE_F8E5M2},
+    {"Float8_e5m2", ORR_DTYPE_F8E5M2},
+};
+
+enum orr_dtype orr__kineto_dtype(struct orr__json_text text) {
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (strlen(dtypes[i].text) == text.length &&
+            memcmp(dtypes[i].text, text.at, text.length) == 0)
+            return dtypes[i].dtype;
+    return ORR_DTYPE_NONE;
+}
+
+/* Of the first input that has one. */
+static enum orr_dtype first_dtype(const struct orr__json_value *types) {
+    struct orr__json_cursor cursor;
+    struct orr__json_value item;
+    orr__json_begin(&cursor, types->text.at, types->text.length, true);
+    if (types->kind != ORR__JSON_ARRAY || !orr__json_value(&cursor, &item))
+        return ORR_DTYPE_NONE;
+    enum orr_dtype dtype = ORR_DTYPE_NONE;
+    while (dtype == ORR_DTYPE_NONE && orr__json_element(&cursor, &item)) {
+        if (item.kind == ORR__JSON_STRING)
+            dtype = orr__kineto_dtype(item.text);
+        orr__json_skip(&cursor, &item);
+    }
+    return dtype;
+}
+
+/* Input Dims as one line: "[[8, 512], [512, 512], []]". */
+static const char *shape_text(struct orr__kineto *k, const struct orr__json_value *dims) {
+    if (dims->kind != ORR__JSON_ARRAY || dims->text.length > ORR__KINETO_TEXT_MAX)
+        return "";
+    size_t length = 0;
+    for (size_t i = 0; i < dims->text.length; i++) {
+        char c = dims->text.at[i];
+        if (c == ' ' || c == '\n' || c == '\r' || c == '\t')
+            continue;
+        k->text[length++] = c;
+        if (c == ',')
+            k->text[length++] = ' ';
+    }
+    return orr__builder_text(k->builder, k->text, length);
+}
+
+static bool external_id(const struct orr__kineto *k, uint64_t *out_id) {
+    return (orr__kineto_u64(k, ORR__ARG_EXTERNAL_ID, out_id) ||
+            orr__kineto_u64(k, ORR__ARG_EXTERNAL_ID_OLD, out_id)) &&
+           *out_id != 0;
+}
+
+void orr__kineto_operator(struct orr__kineto *k, uint64_t slice, const char *name) {
+    uint64_t id;
+    if (!external_id(k, &id))
+        return;
+    struct orr__kineto_operator *op = ORR__KINETO_ADD(k, operators);
+    if (!op)
+        return;
+    *op = (struct orr__kineto_operator){
+        .external_id = id, .slice = slice, .name = name, .shape = "", .dtype = ORR_DTYPE_NONE};
+    if (orr__kineto_has_arg(k, ORR__ARG_DIMS))
+        op->shape = shape_text(k, &k->event.args[ORR__ARG_DIMS]);
+    if (orr__kineto_has_arg(k, ORR__ARG_TYPES))
+        op->dtype = first_dtype(&k->event.args[ORR__ARG_TYPES]);
+}
+
+void orr__kineto_reference(struct orr__kineto *k, uint64_t command) {
+    uint64_t id;
+    struct orr__kineto_reference *reference =
+        external_id(k, &id) ? ORR__KINETO_ADD(k, references) : NULL;
+    if (reference)
+        *reference = (struct orr__kineto_reference){command, id};
+}
+
+/* -- Resolving ------------------------------------------------------------------------------------- */
+
+static uint32_t find_operator(const struct orr__kineto *k, const struct orr__index *index,
+                              uint64_t id) {
+    uint64_t hash = orr__hash_mix(id, 1);
+    size_t at = orr__index_start(index, hash);
+    uint32_t item;
+    while ((item = orr__index_item(index, &at, hash)) != ORR__INDEX_NONE) {
+        if (k->operators[item].external_id == id)
+            return item;
+        at++;
+    }
+    return ORR__INDEX_NONE;
+}
+
+/* Does `a` come before `b`, whatever the order of the file? Of two with one id, which profilers do
+ * not write, the first in this order counts. */
+static bool operator_before(const struct orr_timeline *timeline,
+                            const struct orr__kineto_operator *a,
+                            const struct orr__kineto_operator *b) {
+    const struct orr_timeline_slice *x = &timeline->slices[a->slice],
+                                    *y = &timeline->slices[b->slice];
+    if (x->begin_ns != y->begin_ns)
+        return x->begin_ns < y->begin_ns;
+    if (x->end_ns != y->end_ns)
+        return x->end_ns > y->end_ns;
+    int order = strcmp(a->name, b->name);
+    return order != 0 ? order < 0 : strcmp(a->shape, b->shape) < 0;
+}
+
+static enum orr_status index_operators(struct orr__kineto *k, const struct orr_timeline *timeline,
+                                       struct orr__index *index) {
+    for (size_t i = 0; i < k->operators_count; i++) {
+        struct orr__kineto_operator *op = &k->operators[i];
+        uint32_t known = find_operator(k, index, op->external_id);
+        if (known != ORR__INDEX_NONE) {
+            if (operator_before(timeline, op, &k->operators[known]))
+                k->operators[known] = *op;
+            continue;
+        }
+        enum orr_status status =
+            orr__index_add(index, k->memory, orr__hash_mix(op->external_id, 1), (uint32_t)i);
+        if (status != ORR_OK)
+            return status;
+    }
+    return ORR_OK;
+}
+
+static enum orr_status add_op(struct orr_timeline *timeline, const struct orr_memory *memory,
+                              size_t *capacity, const struct orr__kineto_operator *from) {
+    enum orr_status status = orr_memory_grow(
+        memory, &timeline->ops, capacity, timeline->op_count + 1, sizeof *timeline->ops, INT32_MAX);
+    if (status != ORR_OK)
+        return status;
+    timeline->ops[timeline->op_count] = (struct orr_timeline_op){.id = timeline->op_count + 1,
+                                                                   .name = from->name,
+                                                                   .kind = "cpu_op",
+                                                                   .site = "",
+                                                                   .shape = from->shape,
+                                                                   .dtype = from->dtype};
+    timeline->op_count++;
+    return ORR_OK;
+}
+
+static enum orr_status resolve(struct orr__kineto *k, struct orr_timeline *timeline,
+                               struct orr__index *index) {
+    size_t capacity = 0;
+    enum orr_status status = index_operators(k, timeline, index);
+    for (size_t i = 0; status == ORR_OK && i < k->references_count; i++) {
+        const struct orr__kineto_reference *reference = &k->references[i];
+        uint32_t item = find_operator(k, index, reference->external_id);
+        if (item == ORR__INDEX_NONE)
+            continue;
+        struct orr_timeline_slice *slice = &timeline->slices[k->operators[item].slice];
+        if (slice->op == 0) {
+            status = add_op(timeline, k->memory, &capacity, &k->operators[item]);
+            slice->op = timeline->op_count;
+        }
+        timeline->commands[reference->command - 1].op = slice->op;
+    }
+    return status;
+}
+
+enum orr_status orr__kineto_resolve_operators(struct orr__kineto *k,
+                                              struct orr_timeline *timeline) {
+    struct orr__index index = {0};
+    enum orr_status status = resolve(k, timeline, &index);
+    orr__index_free(&index, k->memory);
+    return status;
+}
