@@ -69,6 +69,10 @@ static void file_close(struct orr__json_input *input) {
     orr_memory_free(input->memory, input);
 }
 
+bool orr__json_input_is_plain(const struct orr__json_input *input) {
+    return input->read == file_read;
+}
+
 static enum orr_status open_failed(const char *path, struct orr_error *error) {
     bool ours = errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG && errno != ELOOP;
     return orr_error_set(error, ours ? ORR_IO : ORR_INVALID, "%s: %s; expected a trace", path,

@@ -61,6 +61,9 @@ size_t orr__json_input_peek(struct orr__json_input *input, const char **out_head
 /* Closes and nulls; accepts NULL. */
 void orr__json_input_close(struct orr__json_input **input);
 
+/* Are these the bytes of a file as they stand there? */
+bool orr__json_input_is_plain(const struct orr__json_input *input);
+
 /* On top of `below`, which is then owned by it (on failure too): what gzip holds. ORR_NO_MEMORY. */
 enum orr_status orr__gunzip_open(struct orr__json_input *below, const struct orr_memory *memory,
                                  struct orr__json_input **out_input) ORR_MUST_CHECK;

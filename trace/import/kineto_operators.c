@@ -153,11 +153,11 @@ static enum orr_status add_op(struct orr_timeline *timeline, const struct orr_me
     if (status != ORR_OK)
         return status;
     timeline->ops[timeline->op_count] = (struct orr_timeline_op){.id = timeline->op_count + 1,
-                                                                   .name = from->name,
-                                                                   .kind = "cpu_op",
-                                                                   .site = "",
-                                                                   .shape = from->shape,
-                                                                   .dtype = from->dtype};
+                                                                 .name = from->name,
+                                                                 .kind = "cpu_op",
+                                                                 .site = "",
+                                                                 .shape = from->shape,
+                                                                 .dtype = from->dtype};
     timeline->op_count++;
     return ORR_OK;
 }
