@@ -30,6 +30,7 @@
 
 struct orr_import_options {
     bool strict; /* a trace that needed repair, or was cut, is ORR_INVALID with the first place */
+    bool without_accesses; /* of our own databases: who has no use for them saves a third */
 };
 
 struct orr_trace {

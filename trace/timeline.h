@@ -288,6 +288,14 @@ enum orr_status orr_timeline_read(const char *path, const struct orr_memory *mem
                                   struct orr_timeline **out_timeline,
                                   struct orr_error *error) ORR_MUST_CHECK;
 
+/* The same without the rows that the caller has no use for, which may be a third of a file: their
+ * arrays are empty. `parts` is the union of those wanted beside all others. */
+enum orr_timeline_part { ORR_TIMELINE_ACCESSES = 1, ORR_TIMELINE_ALL = 1 };
+enum orr_status orr_timeline_read_parts(const char *path, unsigned parts,
+                                        const struct orr_memory *memory,
+                                        struct orr_timeline **out_timeline,
+                                        struct orr_error *error) ORR_MUST_CHECK;
+
 /* An empty timeline to fill by hand; arrays are then allocated from `memory` and owned by it. */
 enum orr_status orr_timeline_create(const struct orr_memory *memory,
                                     struct orr_timeline **out_timeline) ORR_MUST_CHECK;

@@ -137,10 +137,14 @@ static enum orr_status read_rows(struct orr__reader *reader, const struct orr__t
         open_query(reader, table->name, orr__timeline_sql(table, reader->version));
     while (next_row(reader, &status)) {
         if (*count == *capacity && orr_memory_grow(reader->memory, items, capacity, *count + 1,
-                                                   table->size, SIZE_MAX / 1024) != ORR_OK)
+                                                   table->size, SIZE_MAX / 1024) != ORR_OK) {
             status = orr__fail_memory(reader);
-        else
-            status = table->read(reader, (unsigned char *)*items + *count * table->size);
+            break;
+        }
+        /* Zeroed one by one, in cache: a pass over the whole array would cost as much as all. */
+        void *item = (unsigned char *)*items + *count * table->size;
+        memset(item, 0, table->size);
+        status = table->read(reader, item);
         *count += status == ORR_OK;
     }
     close_query(reader);
@@ -157,7 +161,7 @@ static enum orr_status read_table(struct orr__reader *reader, const struct orr__
     if (status != ORR_OK)
         return status;
     if (rows > 0) {
-        items = orr_memory_alloc(reader->memory, rows * table->size);
+        items = orr_memory_resize(reader->memory, NULL, rows * table->size);
         if (!items)
             return orr__fail_memory(reader);
         capacity = rows;
@@ -268,7 +272,10 @@ static enum orr_status sort_arrays(struct orr__reader *reader) {
 static enum orr_status read_all(struct orr__reader *reader) {
     enum orr_status status = read_names(reader);
     for (size_t i = 0; i < ORR__TIMELINE_TABLES && status == ORR_OK; i++) {
-        status = read_table(reader, &orr__timeline_tables[i]);
+        const struct orr__table *table = &orr__timeline_tables[i];
+        bool left_out = (reader->parts & ORR_TIMELINE_ACCESSES) == 0 &&
+                        table->items == offsetof(struct orr_timeline, accesses);
+        status = left_out ? ORR_OK : read_table(reader, table);
         if (status == ORR_OK && i == 0) { /* meta */
             orr__source_from_meta(reader->timeline);
             const char *clock = orr_timeline_meta(reader->timeline, "clock");
@@ -436,10 +443,20 @@ static enum orr_status read_database(struct orr__reader *reader) {
 
 enum orr_status orr_timeline_read(const char *path, const struct orr_memory *memory,
                                   struct orr_timeline **out_timeline, struct orr_error *error) {
+    return orr_timeline_read_parts(path, ORR_TIMELINE_ALL, memory, out_timeline, error);
+}
+
+enum orr_status orr_timeline_read_parts(const char *path, unsigned parts,
+                                        const struct orr_memory *memory,
+                                        struct orr_timeline **out_timeline,
+                                        struct orr_error *error) {
     *out_timeline = NULL;
     struct orr_error ignored = {0};
-    struct orr__reader reader = {
-        .path = path, .memory = memory, .error = error ? error : &ignored, .clock = ""};
+    struct orr__reader reader = {.path = path,
+                                 .parts = parts,
+                                 .memory = memory,
+                                 .error = error ? error : &ignored,
+                                 .clock = ""};
     enum orr_status status = check_file(&reader);
     if (status == ORR_OK)
         status = orr_timeline_create(memory, &reader.timeline);

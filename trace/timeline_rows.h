@@ -28,6 +28,7 @@ struct orr__target {
 
 struct orr__reader {
     const char *path;
+    unsigned parts; /* enum orr_timeline_part: what is asked for */
     const struct orr_memory *memory;
     struct orr_timeline *timeline;
     struct orr_error *error;
