@@ -1,23 +1,38 @@
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/analysis.h"
 #include "analyzer/report_json.h"
 #include "analyzer/report_text.h"
 #include "cli/cli.h"
 #include "cli/html.h"
-#include "trace/timeline.h"
+#include "cli/trace_name.h"
+#include "cli/traces.h"
 
 static const char usage[] =
-    "usage: orrery analyze TRACE [--json] [--html FILE] [--begin NS] [--end NS]\n"
+    "usage: orrery analyze TRACE... [--json] [--html FILE] [--begin NS] [--end NS] [--strict]\n"
     "\n"
-    "Explains a trace that `orrery run` left: where the time of every device went, whether\n"
-    "launches, memory, arithmetic or communication limit it, and what would help.\n"
+    "Explains a trace: where the time of every device went, whether launches, memory, arithmetic\n"
+    "or communication limit it, and what would help. A trace is one that `orrery run` left, a\n"
+    "JSON file of PyTorch's profiler (also .gz, or a .tar.gz of the ranks of a job), or an SQLite\n"
+    "export of Nsight Systems; which, is seen from the content. `orrery doctor` says what a trace\n"
+    "can answer and what not.\n"
     "\n"
     "  --json      one JSON document on stdout, nothing else\n"
     "  --html FILE writes the report as one HTML file, too: charts, tables, no network\n"
     "  --begin NS  looks at the time from NS on (of the trace's clock), one step of several\n"
-    "  --end NS    and before NS; without them, from the first to the last op\n";
+    "  --end NS    and before NS; without them, from the first to the last op\n"
+    "  --strict    a trace that is cut or damaged is refused instead of repaired\n";
+
+struct request {
+    const char *const *paths;
+    int count;
+    int as_json;
+    const char *html; /* or NULL */
+    struct orr_import_options import;
+    struct orr_analysis_options options;
+};
 
 static enum orr_exit report(const struct orr_cli *cli, const struct orr_analysis *analysis,
                             int as_json) {
@@ -45,45 +60,54 @@ static int read_time(const char *text, int64_t *out_ns) {
     return errno == 0 && *text != '\0' && *end == '\0' && value != ORR_TIME_NONE;
 }
 
-static enum orr_exit analyze(const struct orr_cli *cli, const char *path, int as_json,
-                             const char *html, int64_t begin_ns, int64_t end_ns) {
+static enum orr_exit analyze_one(const struct orr_cli *cli, const struct request *request,
+                                 const struct orr_trace *trace) {
     struct orr_error error = {0};
-    struct orr_timeline *timeline = NULL;
     struct orr_analysis *analysis = NULL;
-    struct orr_analysis_options options = orr_analysis_options_default();
-    options.file = path;
-    options.begin_ns = begin_ns;
-    options.end_ns = end_ns;
-    enum orr_status status = html ? orr_cli_html_check(html, &error) : ORR_OK;
-    if (status == ORR_OK)
-        status = orr_timeline_read(path, cli->memory, &timeline, &error);
-    if (status == ORR_OK)
-        status = orr_analyze(timeline, &options, cli->memory, &analysis, &error);
-    if (status == ORR_OK && html)
-        status = orr_cli_html_write(cli, analysis, NULL, html, &error);
+    struct orr_analysis_options options = request->options;
+    options.file = trace->name;
+    options.name = orr_cli_trace_name(request->paths, request->count, trace->name);
+    enum orr_status status = orr_analyze(trace->timeline, &options, cli->memory, &analysis, &error);
+    if (status == ORR_OK && request->html)
+        status = orr_cli_html_write(cli, analysis, NULL, request->html, &error);
     enum orr_exit exit =
-        status == ORR_OK ? report(cli, analysis, as_json) : orr_cli_fail(cli, &error);
+        status == ORR_OK ? report(cli, analysis, request->as_json) : orr_cli_fail(cli, &error);
     orr_analysis_destroy(&analysis);
-    orr_timeline_destroy(&timeline);
+    return exit;
+}
+
+static enum orr_exit analyze(const struct orr_cli *cli, const struct request *request) {
+    struct orr_error error = {0};
+    struct orr_traces traces = {0};
+    enum orr_status status =
+        orr_cli_read_traces(cli, request->paths, request->count, &request->import, &traces, &error);
+    enum orr_exit exit = status != ORR_OK ? orr_cli_fail(cli, &error)
+                         : traces.count == 1
+                             ? analyze_one(cli, request, &traces.items[0])
+                             : orr_cli_usage(cli, "analyze", "several traces: not yet");
+    orr_traces_free(cli->memory, &traces);
     return exit;
 }
 
 enum orr_exit orr_cli_analyze(const struct orr_cli *cli, int argc, char **argv) {
-    int as_json = 0, help;
+    int as_json = 0, strict = 0, help;
     const char *begin = NULL, *end = NULL, *html = NULL;
-    const struct orr_cli_option options[] = {{"--json", NULL, &as_json},
-                                             {"--html", &html, NULL},
-                                             {"--begin", &begin, NULL},
-                                             {"--end", &end, NULL},
-                                             {NULL, NULL, NULL}};
+    const struct orr_cli_option options[] = {{"--json", NULL, &as_json},  {"--html", &html, NULL},
+                                             {"--begin", &begin, NULL},   {"--end", &end, NULL},
+                                             {"--strict", NULL, &strict}, {NULL, NULL, NULL}};
     struct orr_cli_positional words;
     enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
     if (exit != ORR_EXIT_OK || help)
         return exit;
-    if (words.count != 1)
-        return orr_cli_usage(cli, argv[0], "expected one trace");
-    int64_t begin_ns, end_ns;
-    if (!read_time(begin, &begin_ns) || !read_time(end, &end_ns))
+    if (words.count == 0)
+        return orr_cli_usage(cli, argv[0], "expected a trace");
+    struct request request = {.paths = words.items,
+                              .count = words.count,
+                              .as_json = as_json,
+                              .html = html,
+                              .import = {.strict = strict != 0},
+                              .options = orr_analysis_options_default()};
+    if (!read_time(begin, &request.options.begin_ns) || !read_time(end, &request.options.end_ns))
         return orr_cli_usage(cli, argv[0], "--begin and --end take a number of ns");
-    return analyze(cli, words.items[0], as_json, html, begin_ns, end_ns);
+    return analyze(cli, &request);
 }

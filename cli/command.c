@@ -21,7 +21,8 @@ static const struct verb {
      "run a schedule that explore saved again, or say that it no longer fits"},
     {"devices", orr_cli_devices,
      "list the machines that can be simulated, or one with its sources"},
-    {"doctor", orr_cli_doctor, "describe this machine: what can be run on, and if no GPU, why"},
+    {"doctor", orr_cli_doctor,
+     "what a trace lacks and can answer; without one, what this machine can run on"},
     {"test", orr_cli_test, "run scenarios and judge their expectations"},
 };
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

@@ -6,13 +6,21 @@
 #include "cli/cli.h"
 #include "cli/cuda_gpu.h"
 #include "cli/cuda_plugin.h"
+#include "cli/doctor_trace.h"
 #include "hazards/text_builder.h"
 
 static const char usage[] =
     "usage: orrery doctor [--json] [--cudart PATH]\n"
+    "       orrery doctor TRACE... [--json]\n"
     "\n"
-    "Describes this machine: what Orrery can run on here, which of NVIDIA's libraries it finds,\n"
-    "and if it can't use a GPU, why. A machine without one is fine: the exit code is 0.\n"
+    "Without a trace, describes this machine: what Orrery can run on here, which of NVIDIA's\n"
+    "libraries it finds, and if it can't use a GPU, why. A machine without one is fine: the exit\n"
+    "code is 0.\n"
+    "\n"
+    "With traces (our own, Kineto's JSON, Nsight Systems' SQLite), says what is wrong with each:\n"
+    "lost and damaged records, work without a call, clocks that disagree, graphs of which nodes\n"
+    "are missing; and which questions it can answer, which not, and why. The exit code is 0\n"
+    "whatever is found, 3 if a file is no trace.\n"
     "\n"
     "  --json         one JSON document on stdout, nothing else\n"
     "  --cudart PATH  the CUDA runtime library (default: it is searched for)\n";
@@ -188,11 +196,10 @@ enum orr_exit orr_cli_doctor(const struct orr_cli *cli, int argc, char **argv) {
     enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
     if (exit != ORR_EXIT_OK || help)
         return exit;
+    if (words.count > 0 && cudart)
+        return orr_cli_usage(cli, argv[0], "--cudart is about the machine, not about a trace");
     if (words.count > 0)
-        return orr_cli_usage(cli, argv[0],
-                             "doctor describes the machine and takes no trace; of '%s', orrery "
-                             "analyze says where the time went, and orrery check what is wrong",
-                             words.items[0]);
+        return orr_cli_doctor_trace(cli, words.items, words.count, as_json);
     if (cudart && !cudart[0])
         return orr_cli_usage(cli, argv[0], "--cudart '': expected the path of a library");
     struct machine machine = {0};
