@@ -1,5 +1,5 @@
-/* An export of Nsight Systems as a timeline: what is read in what order, and what is said about what
- * is missing. See nsys.h. */
+/* An export of Nsight Systems as a timeline: what is read in what order, and what is said about
+ * what is missing. See nsys.h. */
 #include "trace/import/nsys.h"
 
 #include <inttypes.h>

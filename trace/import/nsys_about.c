@@ -262,7 +262,7 @@ static enum orr_status read_thread_names(struct orr__nsys *nsys) {
     return orr__nsys_end(nsys, &scan, status);
 }
 
-/* -- The export ---------------------------------------------------------------------------------- */
+/* -- The export -------------------------------------------------------------------------------- */
 
 static enum orr_status read_clock(struct orr__nsys *nsys) {
     static const char *const columns[] = {"utcEpochNs"};
@@ -366,7 +366,7 @@ static enum orr_status read_diagnostics(struct orr__nsys *nsys) {
     return orr__nsys_end(nsys, &scan, status);
 }
 
-/* -- Memory in use ------------------------------------------------------------------------------ */
+/* -- Memory in use ----------------------------------------------------------------------------- */
 
 enum { MEMORY_START, MEMORY_DEVICE, MEMORY_BYTES, MEMORY_KIND, MEMORY_OPERATION, MEMORY_COLUMNS };
 static const char *const memory_columns[MEMORY_COLUMNS] = {"start", "deviceId", "bytes", "memKind",

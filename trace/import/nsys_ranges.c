@@ -19,8 +19,8 @@ static bool begins_with(const char *name, const char *prefix) {
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* What torch's emit_nvtx names: "aten::mm, op_id = 7", "AddmmBackward0, seq = 3". Its length without
- * what differs from call to call, or 0 if it is none. */
+/* What torch's emit_nvtx names: "aten::mm, op_id = 7", "AddmmBackward0, seq = 3". Its length
+ * without what differs from call to call, or 0 if it is none. */
 static size_t operator_length(const char *name) {
     static const char *const spaces[] = {
         "aten::", "c10d::", "prim::", "torch::", "nccl:", "autograd::", "record_param_comms"};

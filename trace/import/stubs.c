@@ -14,10 +14,3 @@ enum orr_status orr__read_export(struct orr__json_document *document, const char
     (void)document, (void)options, (void)memory, (void)out_timeline;
     return orr_error_set(error, ORR_INVALID, "%s: our own export is not read yet", name);
 }
-
-enum orr_status orr__read_nsys(const char *path, const struct orr_import_options *options,
-                               const struct orr_memory *memory, struct orr_timeline **out_timeline,
-                               struct orr_error *error) {
-    (void)options, (void)memory, (void)out_timeline;
-    return orr_error_set(error, ORR_INVALID, "%s: an SQLite database that is no trace", path);
-}
