@@ -4,97 +4,98 @@
 
 #include "analyzer/imported_cost_internal.h"
 
-void orr__cost_unknown(struct orr__calculation *c, const char *why) {
+void orr__formula_unknown(struct orr__calculation *c, const char *why) {
     if (c->cost->known) {
         c->cost->known = false;
         c->cost->why = why;
     }
 }
 
-uint64_t orr__cost_times(struct orr__calculation *c, uint64_t x, uint64_t y) {
+uint64_t orr__formula_times(struct orr__calculation *c, uint64_t x, uint64_t y) {
     uint64_t product;
     if (__builtin_mul_overflow(x, y, &product)) {
-        orr__cost_unknown(c, "the recorded shapes are too large");
+        orr__formula_unknown(c, "the recorded shapes are too large");
         return 0;
     }
     return product;
 }
 
-void orr__cost_add(struct orr__calculation *c, uint64_t *figure, uint64_t x, uint64_t y) {
-    if (__builtin_add_overflow(*figure, orr__cost_times(c, x, y), figure)) {
-        orr__cost_unknown(c, "the recorded shapes are too large");
+void orr__formula_add(struct orr__calculation *c, uint64_t *figure, uint64_t x, uint64_t y) {
+    if (__builtin_add_overflow(*figure, orr__formula_times(c, x, y), figure)) {
+        orr__formula_unknown(c, "the recorded shapes are too large");
         *figure = 0;
     }
 }
 
-const struct orr__input *orr__cost_tensor(struct orr__calculation *c, unsigned index) {
+const struct orr__input *orr__formula_tensor(struct orr__calculation *c, unsigned index) {
     const struct orr__input *tensor = orr__inputs_tensor(c->inputs, index);
     if (!tensor) {
-        orr__cost_unknown(c, "an input's shape is not recorded");
+        orr__formula_unknown(c, "an input's shape is not recorded");
     } else if (tensor->element.bytes == 0) {
-        orr__cost_unknown(c, "an input's element type is not recorded");
+        orr__formula_unknown(c, "an input's element type is not recorded");
         return NULL;
     }
     return tensor;
 }
 
-void orr__cost_read(struct orr__calculation *c, const struct orr__input *tensor, uint64_t result) {
+void orr__formula_read(struct orr__calculation *c, const struct orr__input *tensor,
+                       uint64_t result) {
     uint64_t *figure = tensor->count < result ? &c->cost->bytes_broadcast : &c->cost->bytes_read;
-    orr__cost_add(c, figure, tensor->count, tensor->element.bytes);
+    orr__formula_add(c, figure, tensor->count, tensor->element.bytes);
 }
 
-void orr__cost_write(struct orr__calculation *c, uint64_t count, struct orr__element element) {
-    orr__cost_add(c, &c->cost->bytes_written, count, element.bytes);
+void orr__formula_write(struct orr__calculation *c, uint64_t count, struct orr__element element) {
+    orr__formula_add(c, &c->cost->bytes_written, count, element.bytes);
 }
 
 /* ------------------------------------------------------------------------------------------------
  * The operators */
 
 #define ELEMENTS(name, inputs, flops)                                                              \
-    { name, "pointwise", orr__cost_elements, inputs, flops }
+    { name, "pointwise", orr__formula_elements, inputs, flops }
 #define COMPARE(name, inputs)                                                                      \
-    { name, "pointwise", orr__cost_compare, inputs, 1 }
+    { name, "pointwise", orr__formula_compare, inputs, 1 }
 #define REDUCE(name, sort)                                                                         \
-    { name, "reduction", orr__cost_reduction, sort, 0 }
+    { name, "reduction", orr__formula_reduction, sort, 0 }
 
 static const struct orr__formula formulas[] = {
-    {"mm", "gemm", orr__cost_mm, 0, 2},
-    {"addmm", "gemm", orr__cost_mm, 1, 2},
-    {"_addmm_activation", "gemm", orr__cost_mm, 1, 2},
-    {"bmm", "gemm", orr__cost_mm, 0, 3},
-    {"baddbmm", "gemm", orr__cost_mm, 1, 3},
-    {"linear", "gemm", orr__cost_linear, 0, 0},
-    {"matmul", "gemm", orr__cost_matmul, 0, 0},
-    {"mv", "gemm", orr__cost_matmul, 0, 0},
-    {"dot", "gemm", orr__cost_matmul, 0, 0},
+    {"mm", "gemm", orr__formula_mm, 0, 2},
+    {"addmm", "gemm", orr__formula_mm, 1, 2},
+    {"_addmm_activation", "gemm", orr__formula_mm, 1, 2},
+    {"bmm", "gemm", orr__formula_mm, 0, 3},
+    {"baddbmm", "gemm", orr__formula_mm, 1, 3},
+    {"linear", "gemm", orr__formula_linear, 0, 0},
+    {"matmul", "gemm", orr__formula_matmul, 0, 0},
+    {"mv", "gemm", orr__formula_matmul, 0, 0},
+    {"dot", "gemm", orr__formula_matmul, 0, 0},
 
-    {"conv1d", "conv", orr__cost_convolution, ORR__CONV_PLAIN, 2},
-    {"conv2d", "conv", orr__cost_convolution, ORR__CONV_PLAIN, 2},
-    {"conv3d", "conv", orr__cost_convolution, ORR__CONV_PLAIN, 2},
-    {"convolution", "conv", orr__cost_convolution, ORR__CONV_FULL, 2},
-    {"_convolution", "conv", orr__cost_convolution, ORR__CONV_FULL, 2},
-    {"convolution_overrideable", "conv", orr__cost_convolution, ORR__CONV_FULL, 2},
-    {"cudnn_convolution", "conv", orr__cost_convolution, ORR__CONV_CUDNN, 0},
-    {"miopen_convolution", "conv", orr__cost_convolution, ORR__CONV_MIOPEN, 2},
-    {"convolution_backward", "conv", orr__cost_convolution_backward, 0, 0},
+    {"conv1d", "conv", orr__formula_convolution, ORR__CONV_PLAIN, 2},
+    {"conv2d", "conv", orr__formula_convolution, ORR__CONV_PLAIN, 2},
+    {"conv3d", "conv", orr__formula_convolution, ORR__CONV_PLAIN, 2},
+    {"convolution", "conv", orr__formula_convolution, ORR__CONV_FULL, 2},
+    {"_convolution", "conv", orr__formula_convolution, ORR__CONV_FULL, 2},
+    {"convolution_overrideable", "conv", orr__formula_convolution, ORR__CONV_FULL, 2},
+    {"cudnn_convolution", "conv", orr__formula_convolution, ORR__CONV_CUDNN, 0},
+    {"miopen_convolution", "conv", orr__formula_convolution, ORR__CONV_MIOPEN, 2},
+    {"convolution_backward", "conv", orr__formula_convolution_backward, 0, 0},
 
-    {"_flash_attention_forward", "attention", orr__cost_attention_bshd, 0, 8},
-    {"_scaled_dot_product_flash_attention", "attention", orr__cost_attention_bhsd, 0, 4},
-    {"_scaled_dot_product_efficient_attention", "attention", orr__cost_attention_bhsd, 0, 6},
-    {"_scaled_dot_product_cudnn_attention", "attention", orr__cost_attention_bhsd, 0, 6},
-    {"_flash_attention_backward", "attention", orr__cost_attention_backward_bshd, 1, 11},
-    {"_scaled_dot_product_flash_attention_backward", "attention", orr__cost_attention_backward_bhsd,
-     1, 11},
+    {"_flash_attention_forward", "attention", orr__formula_attention_bshd, 0, 8},
+    {"_scaled_dot_product_flash_attention", "attention", orr__formula_attention_bhsd, 0, 4},
+    {"_scaled_dot_product_efficient_attention", "attention", orr__formula_attention_bhsd, 0, 6},
+    {"_scaled_dot_product_cudnn_attention", "attention", orr__formula_attention_bhsd, 0, 6},
+    {"_flash_attention_backward", "attention", orr__formula_attention_backward_bshd, 1, 11},
+    {"_scaled_dot_product_flash_attention_backward", "attention",
+     orr__formula_attention_backward_bhsd, 1, 11},
     {"_scaled_dot_product_efficient_attention_backward", "attention",
-     orr__cost_attention_backward_bhsd, 1, 11},
+     orr__formula_attention_backward_bhsd, 1, 11},
 
-    {"add", "pointwise", orr__cost_add_scaled, 0, 0},
-    {"sub", "pointwise", orr__cost_add_scaled, 0, 0},
-    {"gelu", "pointwise", orr__cost_gelu, 1, 1},
-    {"gelu_backward", "pointwise", orr__cost_gelu, 2, 2},
-    {"where", "pointwise", orr__cost_where, 0, 0},
-    {"masked_fill", "pointwise", orr__cost_masked_fill, 0, 0},
-    {"native_dropout", "pointwise", orr__cost_dropout, 0, 0},
+    {"add", "pointwise", orr__formula_add_scaled, 0, 0},
+    {"sub", "pointwise", orr__formula_add_scaled, 0, 0},
+    {"gelu", "pointwise", orr__formula_gelu, 1, 1},
+    {"gelu_backward", "pointwise", orr__formula_gelu, 2, 2},
+    {"where", "pointwise", orr__formula_where, 0, 0},
+    {"masked_fill", "pointwise", orr__formula_masked_fill, 0, 0},
+    {"native_dropout", "pointwise", orr__formula_dropout, 0, 0},
     ELEMENTS("mul", 2, 1),
     ELEMENTS("div", 2, 1),
     ELEMENTS("maximum", 2, 1),
@@ -162,25 +163,25 @@ static const struct orr__formula formulas[] = {
     REDUCE("argmin", ORR__REDUCE_INDEX),
     REDUCE("max", ORR__REDUCE_BOTH),
     REDUCE("min", ORR__REDUCE_BOTH),
-    {"cumsum", "reduction", orr__cost_scan, 0, 0},
-    {"_softmax", "norm", orr__cost_softmax, 0, 0},
-    {"_log_softmax", "norm", orr__cost_softmax, 0, 0},
-    {"_softmax_backward_data", "norm", orr__cost_softmax_backward, 0, 0},
-    {"_log_softmax_backward_data", "norm", orr__cost_softmax_backward, 0, 0},
-    {"native_layer_norm", "norm", orr__cost_norm, 6, 2},
-    {"_fused_rms_norm", "norm", orr__cost_norm, 3, 1},
-    {"native_layer_norm_backward", "norm", orr__cost_norm_backward, 0, 0},
-    {"native_batch_norm", "norm", orr__cost_batch_norm, 0, 0},
-    {"cudnn_batch_norm", "norm", orr__cost_batch_norm, 0, 0},
-    {"miopen_batch_norm", "norm", orr__cost_batch_norm, 0, 0},
+    {"cumsum", "reduction", orr__formula_scan, 0, 0},
+    {"_softmax", "norm", orr__formula_softmax, 0, 0},
+    {"_log_softmax", "norm", orr__formula_softmax, 0, 0},
+    {"_softmax_backward_data", "norm", orr__formula_softmax_backward, 0, 0},
+    {"_log_softmax_backward_data", "norm", orr__formula_softmax_backward, 0, 0},
+    {"native_layer_norm", "norm", orr__formula_norm, 6, 2},
+    {"_fused_rms_norm", "norm", orr__formula_norm, 3, 1},
+    {"native_layer_norm_backward", "norm", orr__formula_norm_backward, 0, 0},
+    {"native_batch_norm", "norm", orr__formula_batch_norm, 0, 0},
+    {"cudnn_batch_norm", "norm", orr__formula_batch_norm, 0, 0},
+    {"miopen_batch_norm", "norm", orr__formula_batch_norm, 0, 0},
 
-    {"copy", "copy", orr__cost_copy, 0, 0},
-    {"fill", "copy", orr__cost_fill, 0, 0},
-    {"zero", "copy", orr__cost_fill, 0, 0},
-    {"cat", "copy", orr__cost_cat, 0, 0},
-    {"embedding", "gather", orr__cost_embedding, 0, 0},
-    {"index_select", "gather", orr__cost_index_select, 0, 0},
-    {"gather", "gather", orr__cost_gather, 0, 0},
+    {"copy", "copy", orr__formula_copy, 0, 0},
+    {"fill", "copy", orr__formula_fill, 0, 0},
+    {"zero", "copy", orr__formula_fill, 0, 0},
+    {"cat", "copy", orr__formula_cat, 0, 0},
+    {"embedding", "gather", orr__formula_embedding, 0, 0},
+    {"index_select", "gather", orr__formula_index_select, 0, 0},
+    {"gather", "gather", orr__formula_gather, 0, 0},
 };
 
 /* "aten::add_" -> the formula of "add". */

@@ -26,7 +26,7 @@ static struct orr__element wider(struct orr__calculation *c, struct orr__element
     }
     bool small = x.is_float && (x.bytes < 2 || y.bytes < 2);
     if (small || x.bytes == y.bytes || x.dtype == ORR_DTYPE_NONE || y.dtype == ORR_DTYPE_NONE) {
-        orr__cost_unknown(c, "the type of the result is not decided by what is recorded");
+        orr__formula_unknown(c, "the type of the result is not decided by what is recorded");
     }
     return x.bytes > y.bytes ? x : y;
 }
@@ -48,7 +48,7 @@ static struct orr__element result_element(struct orr__calculation *c,
         return number;
     }
     if (has_number && category(number) > category(shaped)) {
-        orr__cost_unknown(c, "the type of the result is not decided by what is recorded");
+        orr__formula_unknown(c, "the type of the result is not decided by what is recorded");
     }
     return shaped;
 }
@@ -67,13 +67,13 @@ static uint64_t broadcast(struct orr__calculation *c, const struct orr__input *c
             if (d > rank || *here == 1) {
                 *here = dim;
             } else if (dim != 1 && dim != *here) {
-                orr__cost_unknown(c, "the recorded shapes do not fit together");
+                orr__formula_unknown(c, "the recorded shapes do not fit together");
             }
             rank = d > rank ? d : rank;
         }
     }
     for (unsigned d = 0; d < rank; d++) {
-        product = orr__cost_times(c, product, dims[d]);
+        product = orr__formula_times(c, product, dims[d]);
     }
     return product;
 }
@@ -85,7 +85,7 @@ static unsigned take(struct orr__calculation *c, unsigned first, unsigned count,
     unsigned taken = 0;
     for (unsigned i = first; i < first + count; i++) {
         if (i == first || orr__inputs_tensor(c->inputs, i)) {
-            out[taken] = orr__cost_tensor(c, i);
+            out[taken] = orr__formula_tensor(c, i);
             if (!out[taken]) {
                 return 0;
             }
@@ -106,7 +106,7 @@ static void refuse_mixed_numbers(struct orr__calculation *c, struct orr__element
                     orr__inputs_value_is(c->inputs, i, "False") ||
                     orr__inputs_value_is(c->inputs, i, "None");
         if (point && !word) {
-            orr__cost_unknown(c, "the type of the result is not decided by what is recorded");
+            orr__formula_unknown(c, "the type of the result is not decided by what is recorded");
         }
     }
 }
@@ -116,9 +116,9 @@ static uint64_t calculate(struct orr__calculation *c, const struct orr__input *c
                           unsigned count, uint64_t flops) {
     uint64_t result = broadcast(c, operands, count);
     for (unsigned i = 0; i < count; i++) {
-        orr__cost_read(c, operands[i], result);
+        orr__formula_read(c, operands[i], result);
     }
-    orr__cost_add(c, &c->cost->flops, result, flops);
+    orr__formula_add(c, &c->cost->flops, result, flops);
     return result;
 }
 
@@ -133,7 +133,7 @@ static void elementwise(struct orr__calculation *c, unsigned inputs, uint64_t fl
         element = result_element(c, operands, count);
         refuse_mixed_numbers(c, element);
     }
-    orr__cost_write(c, calculate(c, operands, count, flops), element);
+    orr__formula_write(c, calculate(c, operands, count, flops), element);
 }
 
 /* --- formulas --- */
@@ -155,40 +155,40 @@ static bool keeps_integers(const char *name) {
     return false;
 }
 
-void orr__cost_elements(struct orr__calculation *c) {
-    const struct orr__input *first = orr__cost_tensor(c, 0);
+void orr__formula_elements(struct orr__calculation *c) {
+    const struct orr__input *first = orr__formula_tensor(c, 0);
     if (first && !first->element.is_float && !keeps_integers(c->formula->name)) {
-        orr__cost_unknown(c, "the type of the result is not decided by what is recorded");
+        orr__formula_unknown(c, "the type of the result is not decided by what is recorded");
     }
     elementwise(c, (unsigned)c->formula->a, (uint64_t)c->formula->b);
 }
 
-void orr__cost_compare(struct orr__calculation *c) {
+void orr__formula_compare(struct orr__calculation *c) {
     const struct orr__input *operands[OPERANDS_MAX];
     static const struct orr__element boolean = {1, ORR_DTYPE_BOOL, false, false};
     unsigned count = take(c, 0, (unsigned)c->formula->a, operands);
     if (count > 0) {
-        orr__cost_write(c, calculate(c, operands, count, 1),
-                        c->in_place ? operands[0]->element : boolean);
+        orr__formula_write(c, calculate(c, operands, count, 1),
+                           c->in_place ? operands[0]->element : boolean);
     }
 }
 
-void orr__cost_add_scaled(struct orr__calculation *c) {
+void orr__formula_add_scaled(struct orr__calculation *c) {
     bool scaled = orr__inputs_has_value(c->inputs, 2) && !orr__inputs_value_is(c->inputs, 2, "1");
     elementwise(c, 2, scaled ? 2 : 1);
 }
 
 /* x * 0.5 * (1 + erf(x c)), or with tanh(c (x + a x^3)); backward by the derivative of each. */
-void orr__cost_gelu(struct orr__calculation *c) {
+void orr__formula_gelu(struct orr__calculation *c) {
     bool tanh_form = orr__inputs_value_is(c->inputs, (unsigned)c->formula->a, "tanh");
     bool backward = c->formula->b == 2;
     elementwise(c, (unsigned)c->formula->b, backward ? (tanh_form ? 19 : 11) : (tanh_form ? 9 : 5));
 }
 
-void orr__cost_where(struct orr__calculation *c) {
-    const struct orr__input *condition = orr__cost_tensor(c, 0), *operands[OPERANDS_MAX];
+void orr__formula_where(struct orr__calculation *c) {
+    const struct orr__input *condition = orr__formula_tensor(c, 0), *operands[OPERANDS_MAX];
     if (!condition || !orr__inputs_tensor(c->inputs, 2)) {
-        orr__cost_unknown(c, "an input's shape is not recorded");
+        orr__formula_unknown(c, "an input's shape is not recorded");
         return;
     }
     unsigned count = take(c, 1, 2, operands);
@@ -197,47 +197,47 @@ void orr__cost_where(struct orr__calculation *c) {
     }
     struct orr__element element = result_element(c, operands, count);
     const struct orr__input *all[] = {condition, operands[0], operands[1]};
-    orr__cost_write(c, calculate(c, all, 3, 1), element);
+    orr__formula_write(c, calculate(c, all, 3, 1), element);
 }
 
-void orr__cost_masked_fill(struct orr__calculation *c) {
+void orr__formula_masked_fill(struct orr__calculation *c) {
     const struct orr__input *operands[OPERANDS_MAX];
     unsigned count = take(c, 0, 2, operands);
     if (count > 0) {
-        orr__cost_write(c, calculate(c, operands, count, 1), operands[0]->element);
+        orr__formula_write(c, calculate(c, operands, count, 1), operands[0]->element);
     }
 }
 
-void orr__cost_dropout(struct orr__calculation *c) {
-    const struct orr__input *x = orr__cost_tensor(c, 0);
+void orr__formula_dropout(struct orr__calculation *c) {
+    const struct orr__input *x = orr__formula_tensor(c, 0);
     if (x) {
         uint64_t result = calculate(c, &x, 1, 2);
-        orr__cost_write(c, result, x->element);
-        orr__cost_add(c, &c->cost->bytes_written, result, 1);
+        orr__formula_write(c, result, x->element);
+        orr__formula_add(c, &c->cost->bytes_written, result, 1);
     }
 }
 
-void orr__cost_copy(struct orr__calculation *c) {
-    const struct orr__input *to = orr__cost_tensor(c, 0), *from = orr__cost_tensor(c, 1);
+void orr__formula_copy(struct orr__calculation *c) {
+    const struct orr__input *to = orr__formula_tensor(c, 0), *from = orr__formula_tensor(c, 1);
     if (to && from) {
-        orr__cost_read(c, from, to->count);
-        orr__cost_write(c, to->count, to->element);
+        orr__formula_read(c, from, to->count);
+        orr__formula_write(c, to->count, to->element);
     }
 }
 
-void orr__cost_fill(struct orr__calculation *c) {
-    const struct orr__input *to = orr__cost_tensor(c, 0);
+void orr__formula_fill(struct orr__calculation *c) {
+    const struct orr__input *to = orr__formula_tensor(c, 0);
     if (to) {
-        orr__cost_write(c, to->count, to->element);
+        orr__formula_write(c, to->count, to->element);
     }
 }
 
-void orr__cost_cat(struct orr__calculation *c) {
+void orr__formula_cat(struct orr__calculation *c) {
     const struct orr__input *list = &c->inputs->items[0];
     if (list->kind != ORR__INPUT_LIST || list->element.bytes == 0) {
-        orr__cost_unknown(c, "the element type of a list of tensors is not recorded");
+        orr__formula_unknown(c, "the element type of a list of tensors is not recorded");
         return;
     }
-    orr__cost_read(c, list, 0);
-    orr__cost_write(c, list->count, list->element);
+    orr__formula_read(c, list, 0);
+    orr__formula_write(c, list->count, list->element);
 }

@@ -12,33 +12,34 @@ static void set_unit(struct orr__calculation *c, struct orr__element element) {
 /* batch x [m, k] [k, n]; the operands are read by the caller. */
 static uint64_t multiply(struct orr__calculation *c, uint64_t batch, uint64_t m, uint64_t k,
                          uint64_t n, struct orr__element element) {
-    uint64_t result = orr__cost_times(c, orr__cost_times(c, batch, m), n);
-    orr__cost_add(c, &c->cost->flops, orr__cost_times(c, result, 2), k);
-    orr__cost_write(c, result, element);
+    uint64_t result = orr__formula_times(c, orr__formula_times(c, batch, m), n);
+    orr__formula_add(c, &c->cost->flops, orr__formula_times(c, result, 2), k);
+    orr__formula_write(c, result, element);
     set_unit(c, element);
     return result;
 }
 
 static void add_bias(struct orr__calculation *c, const struct orr__input *bias, uint64_t result) {
-    orr__cost_read(c, bias, result);
-    orr__cost_add(c, &c->cost->flops, result, 1);
+    orr__formula_read(c, bias, result);
+    orr__formula_add(c, &c->cost->flops, result, 1);
 }
 
-void orr__cost_mm(struct orr__calculation *c) {
+void orr__formula_mm(struct orr__calculation *c) {
     unsigned place = (unsigned)c->formula->a, rank = (unsigned)c->formula->b;
-    const struct orr__input *x = orr__cost_tensor(c, place), *y = orr__cost_tensor(c, place + 1);
-    const struct orr__input *bias = place > 0 ? orr__cost_tensor(c, 0) : NULL;
+    const struct orr__input *x = orr__formula_tensor(c, place),
+                            *y = orr__formula_tensor(c, place + 1);
+    const struct orr__input *bias = place > 0 ? orr__formula_tensor(c, 0) : NULL;
     if (!x || !y || (place > 0 && !bias)) {
         return;
     }
     bool fits = x->rank == rank && y->rank == rank && x->dims[rank - 1] == y->dims[rank - 2] &&
                 (rank == 2 || x->dims[0] == y->dims[0]);
     if (!fits) {
-        orr__cost_unknown(c, unfit);
+        orr__formula_unknown(c, unfit);
         return;
     }
-    orr__cost_read(c, x, 0);
-    orr__cost_read(c, y, 0);
+    orr__formula_read(c, x, 0);
+    orr__formula_read(c, y, 0);
     uint64_t result = multiply(c, rank == 3 ? x->dims[0] : 1, x->dims[rank - 2], x->dims[rank - 1],
                                y->dims[rank - 1], x->element);
     if (bias) {
@@ -46,20 +47,20 @@ void orr__cost_mm(struct orr__calculation *c) {
     }
 }
 
-void orr__cost_linear(struct orr__calculation *c) {
-    const struct orr__input *x = orr__cost_tensor(c, 0), *w = orr__cost_tensor(c, 1);
+void orr__formula_linear(struct orr__calculation *c) {
+    const struct orr__input *x = orr__formula_tensor(c, 0), *w = orr__formula_tensor(c, 1);
     if (!x || !w) {
         return;
     }
     if (x->rank == 0 || w->rank != 2 || x->dims[x->rank - 1] != w->dims[1] || w->dims[1] == 0) {
-        orr__cost_unknown(c, unfit);
+        orr__formula_unknown(c, unfit);
         return;
     }
-    orr__cost_read(c, x, 0);
-    orr__cost_read(c, w, 0);
+    orr__formula_read(c, x, 0);
+    orr__formula_read(c, w, 0);
     uint64_t result = multiply(c, 1, x->count / w->dims[1], w->dims[1], w->dims[0], x->element);
     if (orr__inputs_tensor(c->inputs, 2)) {
-        const struct orr__input *bias = orr__cost_tensor(c, 2);
+        const struct orr__input *bias = orr__formula_tensor(c, 2);
         if (bias) {
             add_bias(c, bias, result);
         }
@@ -76,30 +77,30 @@ static bool broadcast_batch(struct orr__calculation *c, const struct orr__input 
         if (p != q && p != 1 && q != 1) {
             return false;
         }
-        *out_batch = orr__cost_times(c, *out_batch, p == 1 ? q : p);
+        *out_batch = orr__formula_times(c, *out_batch, p == 1 ? q : p);
     }
     return true;
 }
 
 /* As torch.matmul, mv and dot: one dimension stands for a row on the left, a column on the right. */
-void orr__cost_matmul(struct orr__calculation *c) {
-    const struct orr__input *x = orr__cost_tensor(c, 0), *y = orr__cost_tensor(c, 1);
+void orr__formula_matmul(struct orr__calculation *c) {
+    const struct orr__input *x = orr__formula_tensor(c, 0), *y = orr__formula_tensor(c, 1);
     if (!x || !y) {
         return;
     }
     uint64_t batch;
     if (x->rank == 0 || y->rank == 0 || !broadcast_batch(c, x, y, &batch)) {
-        orr__cost_unknown(c, unfit);
+        orr__formula_unknown(c, unfit);
         return;
     }
     uint64_t m = x->rank > 1 ? x->dims[x->rank - 2] : 1, k = x->dims[x->rank - 1];
     uint64_t n = y->rank > 1 ? y->dims[y->rank - 1] : 1;
     if ((y->rank > 1 ? y->dims[y->rank - 2] : y->dims[0]) != k) {
-        orr__cost_unknown(c, unfit);
+        orr__formula_unknown(c, unfit);
         return;
     }
-    orr__cost_read(c, x, 0);
-    orr__cost_read(c, y, 0);
+    orr__formula_read(c, x, 0);
+    orr__formula_read(c, y, 0);
     (void)multiply(c, batch, m, k, n, x->element);
 }
 
@@ -153,16 +154,16 @@ static uint64_t positions(struct orr__calculation *c, const struct convolution *
     for (unsigned i = 0; i < conv->space; i++) {
         uint64_t in = x->dims[2 + i], window = w->dims[2 + i];
         if (in > INT32_MAX || window == 0 || window > INT32_MAX) {
-            orr__cost_unknown(c, unfit);
+            orr__formula_unknown(c, unfit);
             return 0;
         }
         int64_t room =
             (int64_t)in + 2 * conv->padding[i] - conv->dilation[i] * ((int64_t)window - 1) - 1;
         if (room < 0) {
-            orr__cost_unknown(c, unfit);
+            orr__formula_unknown(c, unfit);
             return 0;
         }
-        product = orr__cost_times(c, product, (uint64_t)(room / conv->stride[i]) + 1);
+        product = orr__formula_times(c, product, (uint64_t)(room / conv->stride[i]) + 1);
     }
     return product;
 }
@@ -172,34 +173,34 @@ static bool fits(const struct orr__input *x, const struct orr__input *w) {
     return x->rank == w->rank && x->rank >= 3 && x->rank <= 2 + SPACE_MAX && w->dims[0] > 0;
 }
 
-void orr__cost_convolution(struct orr__calculation *c) {
-    const struct orr__input *x = orr__cost_tensor(c, 0), *w = orr__cost_tensor(c, 1);
+void orr__formula_convolution(struct orr__calculation *c) {
+    const struct orr__input *x = orr__formula_tensor(c, 0), *w = orr__formula_tensor(c, 1);
     struct convolution conv;
     if (!x || !w) {
         return;
     }
     if (!fits(x, w)) {
-        orr__cost_unknown(c, unfit);
+        orr__formula_unknown(c, unfit);
         return;
     }
     if (!read_convolution(c, x->rank - 2, &conv)) {
-        orr__cost_unknown(c, "stride, padding or groups are not recorded, or it is transposed");
+        orr__formula_unknown(c, "stride, padding or groups are not recorded, or it is transposed");
         return;
     }
-    if (x->dims[1] != orr__cost_times(c, w->dims[1], conv.groups)) {
-        orr__cost_unknown(c, unfit);
+    if (x->dims[1] != orr__formula_times(c, w->dims[1], conv.groups)) {
+        orr__formula_unknown(c, unfit);
         return;
     }
-    uint64_t images = orr__cost_times(c, x->dims[0], w->dims[0]);
-    uint64_t result = orr__cost_times(c, images, positions(c, &conv, x, w));
-    orr__cost_add(c, &c->cost->flops, orr__cost_times(c, result, 2), w->count / w->dims[0]);
-    orr__cost_read(c, x, 0);
-    orr__cost_read(c, w, 0);
-    orr__cost_write(c, result, x->element);
+    uint64_t images = orr__formula_times(c, x->dims[0], w->dims[0]);
+    uint64_t result = orr__formula_times(c, images, positions(c, &conv, x, w));
+    orr__formula_add(c, &c->cost->flops, orr__formula_times(c, result, 2), w->count / w->dims[0]);
+    orr__formula_read(c, x, 0);
+    orr__formula_read(c, w, 0);
+    orr__formula_write(c, result, x->element);
     set_unit(c, x->element);
     unsigned bias = (unsigned)c->formula->b;
     if (bias > 0 && orr__inputs_tensor(c->inputs, bias)) {
-        const struct orr__input *b = orr__cost_tensor(c, bias);
+        const struct orr__input *b = orr__formula_tensor(c, bias);
         if (b) {
             add_bias(c, b, result);
         }
@@ -222,35 +223,37 @@ static bool read_mask(const struct orr__inputs *inputs, unsigned place, bool *ou
 
 /* grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
  * groups, output_mask: each product of the gradients has the FLOPs of the forward. */
-void orr__cost_convolution_backward(struct orr__calculation *c) {
-    const struct orr__input *g = orr__cost_tensor(c, 0), *x = orr__cost_tensor(c, 1);
-    const struct orr__input *w = orr__cost_tensor(c, 2);
+void orr__formula_convolution_backward(struct orr__calculation *c) {
+    const struct orr__input *g = orr__formula_tensor(c, 0), *x = orr__formula_tensor(c, 1);
+    const struct orr__input *w = orr__formula_tensor(c, 2);
     bool asked[3];
     if (!g || !x || !w) {
         return;
     }
     if (!read_mask(c->inputs, 10, asked) || !orr__inputs_value_is(c->inputs, 7, "False")) {
-        orr__cost_unknown(c, "which gradients were asked for is not recorded, or it is transposed");
+        orr__formula_unknown(c,
+                             "which gradients were asked for is not recorded, or it is transposed");
         return;
     }
     if (!fits(x, w) || g->rank != x->rank || g->dims[1] != w->dims[0]) {
-        orr__cost_unknown(c, unfit);
+        orr__formula_unknown(c, unfit);
         return;
     }
-    uint64_t flops = orr__cost_times(c, orr__cost_times(c, g->count, 2), w->count / w->dims[0]);
-    orr__cost_read(c, g, 0);
-    orr__cost_add(c, &c->cost->flops, flops, (uint64_t)asked[0] + asked[1]);
+    uint64_t flops =
+        orr__formula_times(c, orr__formula_times(c, g->count, 2), w->count / w->dims[0]);
+    orr__formula_read(c, g, 0);
+    orr__formula_add(c, &c->cost->flops, flops, (uint64_t)asked[0] + asked[1]);
     if (asked[0]) {
-        orr__cost_read(c, w, 0);
-        orr__cost_write(c, x->count, x->element);
+        orr__formula_read(c, w, 0);
+        orr__formula_write(c, x->count, x->element);
     }
     if (asked[1]) {
-        orr__cost_read(c, x, 0);
-        orr__cost_write(c, w->count, w->element);
+        orr__formula_read(c, x, 0);
+        orr__formula_write(c, w->count, w->element);
     }
     if (asked[2]) {
-        orr__cost_add(c, &c->cost->flops, g->count, 1);
-        orr__cost_write(c, w->dims[0], w->element);
+        orr__formula_add(c, &c->cost->flops, g->count, 1);
+        orr__formula_write(c, w->dims[0], w->element);
     }
     set_unit(c, x->element);
 }

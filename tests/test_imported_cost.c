@@ -17,7 +17,7 @@
  * The line */
 
 static struct orr__json_text json(const char *text) {
-    return (struct orr__json_text){text, text ? strlen(text) : 0};
+    return (struct orr__json_text){.at = text, .length = text ? strlen(text) : 0};
 }
 
 static void check_line(const char *dims, const char *types, const char *values,
@@ -140,8 +140,7 @@ static const struct {
     {"aten::fill_", "f32[10], 0", 0, 0, 40, 0},
     {"aten::cat", "(f32[4], f32[8]), 0", 0, 48, 48, 0},
 
-    {"aten::mean", "f32[16, 559, 1024], [-1], True, -", 9158656, 4 * 9158656, 4 * 8944,
-     0},
+    {"aten::mean", "f32[16, 559, 1024], [-1], True, -", 9158656, 4 * 9158656, 4 * 8944, 0},
     {"aten::sum", "i32[8, 4], -", 32, 128, 8, 0},
     {"aten::sum", "f32[8, 4], [0, 1], False, -", 32, 128, 4, 0},
     {"aten::all", "bool[16, 559]", 8944, 8944, 1, 0},

@@ -40,6 +40,7 @@
     X(WAIT_RECORD, "wait_on_cuda_event_record_corr_id")                                            \
     X(DIMS, "Input Dims")                                                                          \
     X(TYPES, "Input type")                                                                         \
+    X(VALUES, "Concrete Inputs")                                                                   \
     X(META_NAME, "name")                                                                           \
     X(MEMORY_DEVICE_TYPE, "Device Type")                                                           \
     X(MEMORY_DEVICE, "Device Id")                                                                  \

@@ -1,5 +1,6 @@
 /* The cpu_op that work comes from, by External id: its name and the shapes of its inputs. */
 #include "trace/import/kineto_internal.h"
+#include "trace/import/operator_inputs.h"
 
 /* c10's names of types, and those of communication. */
 static const struct {
@@ -37,35 +38,17 @@ enum orr_dtype orr__kineto_dtype(struct orr__json_text text) {
     return ORR_DTYPE_NONE;
 }
 
-/* Of the first input that has one. */
-static enum orr_dtype first_dtype(const struct orr__json_value *types) {
-    struct orr__json_cursor cursor;
-    struct orr__json_value item;
-    orr__json_begin(&cursor, types->text.at, types->text.length, true);
-    if (types->kind != ORR__JSON_ARRAY || !orr__json_value(&cursor, &item))
-        return ORR_DTYPE_NONE;
-    enum orr_dtype dtype = ORR_DTYPE_NONE;
-    while (dtype == ORR_DTYPE_NONE && orr__json_element(&cursor, &item)) {
-        if (item.kind == ORR__JSON_STRING)
-            dtype = orr__kineto_dtype(item.text);
-        orr__json_skip(&cursor, &item);
-    }
-    return dtype;
+/* An array of the event's arguments; empty if it is not there. */
+static struct orr__json_text array_of(const struct orr__kineto *k, enum orr__arg arg) {
+    const struct orr__json_value *value = &k->event.args[arg];
+    bool there = (k->event.has >> arg & 1) != 0 && value->kind == ORR__JSON_ARRAY;
+    return there ? value->text : (struct orr__json_text){.at = "", .length = 0};
 }
 
-/* Input Dims as one line: "[[8, 512], [512, 512], []]". */
-static const char *shape_text(struct orr__kineto *k, const struct orr__json_value *dims) {
-    if (dims->kind != ORR__JSON_ARRAY || dims->text.length > ORR__KINETO_TEXT_MAX)
-        return "";
-    size_t length = 0;
-    for (size_t i = 0; i < dims->text.length; i++) {
-        char c = dims->text.at[i];
-        if (c == ' ' || c == '\n' || c == '\r' || c == '\t')
-            continue;
-        k->text[length++] = c;
-        if (c == ',')
-            k->text[length++] = ' ';
-    }
+/* "bf16[8, 512], bf16[512, 512], 1": see operator_inputs.h. */
+static const char *inputs_text(struct orr__kineto *k) {
+    size_t length = orr__operator_inputs(array_of(k, ORR__ARG_DIMS), array_of(k, ORR__ARG_TYPES),
+                                         array_of(k, ORR__ARG_VALUES), k->text);
     return orr__builder_text(k->builder, k->text, length);
 }
 
@@ -84,10 +67,10 @@ void orr__kineto_operator(struct orr__kineto *k, uint64_t slice, const char *nam
         return;
     *op = (struct orr__kineto_operator){
         .external_id = id, .slice = slice, .name = name, .shape = "", .dtype = ORR_DTYPE_NONE};
-    if (orr__kineto_has_arg(k, ORR__ARG_DIMS))
-        op->shape = shape_text(k, &k->event.args[ORR__ARG_DIMS]);
-    if (orr__kineto_has_arg(k, ORR__ARG_TYPES))
-        op->dtype = first_dtype(&k->event.args[ORR__ARG_TYPES]);
+    if (orr__kineto_has_arg(k, ORR__ARG_DIMS)) {
+        op->shape = inputs_text(k);
+        op->dtype = orr__operator_dtype(op->shape);
+    }
 }
 
 void orr__kineto_reference(struct orr__kineto *k, uint64_t command) {

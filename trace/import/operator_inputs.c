@@ -22,8 +22,8 @@ static void skip_spaces(struct items *i) {
 }
 
 static struct items open_items(struct orr__json_text text) {
-    struct items i = {text.data, text.data ? text.data + text.size : NULL, false};
-    if (!text.data) {
+    struct items i = {text.at, text.at ? text.at + text.length : NULL, false};
+    if (text.length == 0) {
         return i;
     }
     skip_spaces(&i);
@@ -42,7 +42,7 @@ static const char *string_end(const char *at, const char *end) {
 
 /* The next item, without spaces around it; false at the end of the array, or of the text. */
 static bool next_item(struct items *i, struct orr__json_text *out) {
-    *out = (struct orr__json_text){NULL, 0};
+    *out = (struct orr__json_text){.at = "", .length = 0};
     if (i->bad || !i->at) {
         return false;
     }
@@ -68,20 +68,20 @@ static bool next_item(struct items *i, struct orr__json_text *out) {
     while (last > begin && is_space(last[-1])) {
         last--;
     }
-    *out = (struct orr__json_text){begin, (size_t)(last - begin)};
+    *out = (struct orr__json_text){.at = begin, .length = (size_t)(last - begin)};
     return true;
 }
 
 /* Without the quotes of a string. */
 static struct orr__json_text unquote(struct orr__json_text item) {
-    if (item.size >= 2 && item.data[0] == '"' && item.data[item.size - 1] == '"') {
-        return (struct orr__json_text){item.data + 1, item.size - 2};
+    if (item.length >= 2 && item.at[0] == '"' && item.at[item.length - 1] == '"') {
+        return (struct orr__json_text){.at = item.at + 1, .length = item.length - 2};
     }
     return item;
 }
 
 static bool is(struct orr__json_text text, const char *word) {
-    return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0;
+    return text.length == strlen(word) && memcmp(text.at, word, text.length) == 0;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ static bool is_list_type(struct orr__json_text type) {
 
 /* "Scalar", "ScalarList", "" and what a later writer may call arguments that are no tensors. */
 static bool is_value_type(struct orr__json_text type) {
-    return type.size == 0 || is(type, "Scalar") || is(type, "ScalarList");
+    return type.length == 0 || is(type, "Scalar") || is(type, "ScalarList");
 }
 
 /* "[8, 64]" with our spaces; a dimension that is no number spoils the line. */
@@ -151,11 +151,11 @@ static void put_dims(struct line *l, struct orr__json_text dims) {
     l->bad = l->bad || i.bad;
     put(l, "[", 1);
     for (bool first = true; next_item(&i, &dim); first = false) {
-        for (size_t k = 0; k < dim.size; k++) {
-            l->bad = l->bad || dim.data[k] < '0' || dim.data[k] > '9';
+        for (size_t k = 0; k < dim.length; k++) {
+            l->bad = l->bad || dim.at[k] < '0' || dim.at[k] > '9';
         }
         put(l, ", ", first ? 0 : 2);
-        put(l, dim.data, dim.size);
+        put(l, dim.at, dim.length);
     }
     put(l, "]", 1);
 }
@@ -164,12 +164,12 @@ static void put_dims(struct line *l, struct orr__json_text dims) {
 static bool holds_lists(struct orr__json_text dims) {
     struct items i = open_items(dims);
     struct orr__json_text first;
-    return next_item(&i, &first) && first.size > 0 && first.data[0] == '[';
+    return next_item(&i, &first) && first.length > 0 && first.at[0] == '[';
 }
 
 /* "(f32[4], f32[8])"; `types` is a list of type names, or one name for a list of tensors. */
 static void put_list(struct line *l, struct orr__json_text dims, struct orr__json_text types) {
-    bool typed = types.size > 0 && types.data[0] == '[';
+    bool typed = types.length > 0 && types.at[0] == '[';
     struct items i = open_items(dims), t = open_items(types);
     struct orr__json_text shape, type;
     put(l, "(", 1);
@@ -183,13 +183,13 @@ static void put_list(struct line *l, struct orr__json_text dims, struct orr__jso
 }
 
 static void put_value(struct line *l, struct orr__json_text value) {
-    bool plain = value.size > 0 && value.size <= ORR__INPUT_VALUE_MAX;
-    for (size_t i = 0; i < value.size && plain; i++) {
-        unsigned char c = (unsigned char)value.data[i];
+    bool plain = value.length > 0 && value.length <= ORR__INPUT_VALUE_MAX;
+    for (size_t i = 0; i < value.length && plain; i++) {
+        unsigned char c = (unsigned char)value.at[i];
         plain = c >= 0x20 && c < 0x7f && c != '"' && c != '\\' && c != '(' && c != ')';
     }
     if (plain) {
-        put(l, value.data, value.size);
+        put(l, value.at, value.length);
     } else {
         put(l, "-", 1);
     }
@@ -198,13 +198,13 @@ static void put_value(struct line *l, struct orr__json_text value) {
 static void put_argument(struct line *l, struct orr__json_text dims, bool typed,
                          struct orr__json_text type, struct orr__json_text value) {
     struct orr__json_text name = unquote(type);
-    bool shaped = dims.size > 0 && dims.data[0] == '[';
-    if (shaped && (holds_lists(dims) || (typed && (is_list_type(name) || type.data[0] == '[')))) {
+    bool shaped = dims.length > 0 && dims.at[0] == '[';
+    if (shaped && (holds_lists(dims) || (typed && (is_list_type(name) || type.at[0] == '[')))) {
         put_list(l, dims, type);
     } else if (shaped && typed && !is_value_type(name)) {
         put_word(l, type_word(name));
         put_dims(l, dims);
-    } else if (shaped && !typed && dims.size > 2) {
+    } else if (shaped && !typed && dims.length > 2) {
         put_word(l, "?");
         put_dims(l, dims);
     } else {

@@ -24,16 +24,13 @@
 #include <stddef.h>
 
 #include "runtime/dtype.h"
+#include "trace/import/json_lexer.h"
 
 enum { ORR__INPUT_VALUE_MAX = 40, ORR__INPUTS_MAX = 1024 };
 
-/* A piece of JSON text, not terminated; {NULL, 0} for an array that is not there. */
-struct orr__json_text {
-    const char *data;
-    size_t size;
-};
-
-/* Writes the line into `buffer` of ORR__INPUTS_MAX bytes, with a NUL; returns its length. What does
+/* Pieces of JSON text as they stand in the file; length 0 for an array that is not there.
+ *
+ * Writes the line into `buffer` of ORR__INPUTS_MAX bytes, with a NUL; returns its length. What does
  * not fit, or is no such array, gives "": better nothing than half of it. */
 size_t orr__operator_inputs(struct orr__json_text dims, struct orr__json_text types,
                             struct orr__json_text values, char *buffer);
