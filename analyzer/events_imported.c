@@ -39,11 +39,6 @@ static uint32_t communicates(const char *name) {
 /* ------------------------------------------------------------------------------------------------
  * Calls: records that share a correlation are one call. */
 
-/* A record without a correlation owns nothing and is no call of the definitions. */
-static bool is_record(const struct orr_timeline_call *call) {
-    return call->correlation != ORR_CORRELATION_NONE;
-}
-
 static bool is_good(const struct orr__filler *f, const struct orr_timeline_call *call,
                     uint32_t *out_thread) {
     *out_thread = orr__find_host(f->timeline, call->host);
@@ -66,7 +61,8 @@ static bool leads(const struct orr__filler *f, const struct orr_timeline_call *a
     return labels != 0 ? labels < 0 : strcmp(a->name, b->name) < 0;
 }
 
-/* The record that a merged call is known by: itself, if the timeline does not say. */
+/* The record that a merged call is known by: itself, if the timeline does not say, or if it has no
+ * correlation and therefore owns nothing. */
 static uint32_t group_of(const struct orr__filler *f, size_t record) {
     uint32_t group = orr__find_call(f->timeline, f->timeline->calls[record].merged);
     return group == ORR_EVENTS_NONE ? (uint32_t)record : group;
@@ -80,7 +76,7 @@ static void choose_leaders(const struct orr__filler *f, uint32_t *leader) {
     }
     for (size_t i = 0; i < t->call_count; i++) {
         uint32_t thread, thread_before = 0;
-        if (!is_record(&t->calls[i]) || !is_good(f, &t->calls[i], &thread)) {
+        if (!is_good(f, &t->calls[i], &thread)) {
             continue;
         }
         uint32_t *first = &leader[group_of(f, i)];
@@ -131,9 +127,6 @@ static void merge_records(struct orr__filler *f, int64_t *longest) {
     struct orr_events_source *source = &f->events->source;
     for (size_t i = 0; i < t->call_count; i++) {
         uint32_t thread;
-        if (!is_record(&t->calls[i])) {
-            continue;
-        }
         source->api_calls++;
         if (!is_good(f, &t->calls[i], &thread)) {
             source->bad_calls++;

@@ -92,7 +92,8 @@ def read_kineto(name, text):
         length, fine_length = decimal_ns(event.get("dur", 0))
         end, correlation = start + length, args.get("correlation")
         if cat in OP_CATS:
-            trace.subns += fine_start + fine_length
+            if end >= start and (start, end) != (0, 0):
+                trace.subns += fine_start + fine_length
             trace.ops.append(Op(
                 kind=OP_CATS[cat], name=event["name"], s=start, e=end, process=0,
                 device=int(args.get("device", event.get("pid"))),
@@ -268,9 +269,11 @@ class Model:
 
     def link(self):
         groups = collections.defaultdict(list)
-        for record in self.trace.apis:
+        for i, record in enumerate(self.trace.apis):
             if record["b"] >= record["a"]:  # the end of others is not known
-                groups[record["process"], record["correlation"]].append(record)
+                known = record["correlation"] is not None and record["correlation"] >= 0
+                key = (record["process"], record["correlation"]) if known else (None, i)
+                groups[key].append(record)
         self.calls = {key: Call(records) for key, records in groups.items()}
         for op in self.ops:
             op.call = self.calls.get((op.process, op.correlation))
@@ -293,7 +296,7 @@ class Model:
         for wait in self.trace.waits:
             process = wait["process"]
             record = self.calls.get((process, wait["record"]))
-            if wait["record"] is None or record is None:
+            if record is None or wait["source"] is None or None in wait["source"][1]:
                 self.waits_unresolved += 1
                 continue
             own = self.calls.get((process, wait["correlation"]))

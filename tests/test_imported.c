@@ -239,7 +239,7 @@ static void calls_that_cannot_be_own_nothing(void **state) {
     op(&t, 7, 6, "k", 500, 600);
     op(&t, 7, ORR_CORRELATION_NONE, "k", 700, 800);
     const struct orr_analysis *a = analyze(&t);
-    assert_int_equal(a->events.source.api_calls, 2);
+    assert_int_equal(a->events.source.api_calls, 3);
     assert_int_equal(a->events.source.bad_calls, 1);
     assert_int_equal(a->split.linked, 1);
     assert_int_equal(a->split.unlinked, 2);
