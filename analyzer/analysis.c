@@ -131,6 +131,10 @@ static enum orr_status analyze(struct orr_events *events, const struct orr_timel
     if (status == ORR_OK && timeline) {
         status = orr_memory_peaks_compute(timeline, memory, &a->peaks);
     }
+    if (status == ORR_OK && timeline) {
+        struct orr_ranks_input input = {timeline, &a->events, options->file};
+        status = orr_ranks_compute(&input, 1, memory, &a->ranks, error);
+    }
     if (status == ORR_OK) {
         status = orr_findings_compute(a);
     }
@@ -190,6 +194,7 @@ void orr_analysis_destroy(struct orr_analysis **analysis) {
     orr_critical_path_free(memory, &a->path);
     orr_memory_peaks_free(memory, &a->peaks);
     orr_findings_free(memory, &a->findings);
+    orr_ranks_free(memory, &a->ranks);
     orr_doctor_free(memory, &a->doctor);
     orr_events_free(&a->events);
     orr_memory_free(memory, a);

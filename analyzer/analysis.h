@@ -27,6 +27,7 @@
 #include "analyzer/options.h"
 #include "analyzer/phases.h"
 #include "analyzer/pipeline.h"
+#include "analyzer/ranks.h"
 #include "analyzer/roofline.h"
 #include "analyzer/split.h"
 
@@ -52,6 +53,7 @@ struct orr_analysis {
     struct orr_graph_replays replays;
     struct orr_exact exact;
     struct orr_analysis_findings findings;
+    struct orr_ranks ranks; /* devices that communicate with each other; empty without a timeline */
     struct orr_doctor doctor;
 };
 

@@ -2,6 +2,7 @@
 #include "analyzer/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/ranks_internal.h"
@@ -180,6 +181,17 @@ static bool by_device(const struct orr_ranks *ranks) {
     return unique;
 }
 
+uint32_t orr_ranks_of_device(const struct orr_timeline *timeline, uint32_t device) {
+    char key[32];
+    if (!orr_timeline_meta(timeline, "ranks")) {
+        return device;
+    }
+    snprintf(key, sizeof key, "rank of device %u", device);
+    const char *text = orr_timeline_meta(timeline, key);
+    unsigned long long rank = text ? strtoull(text, NULL, 10) : ORR_ID_NONE;
+    return rank < ORR_ID_NONE ? (uint32_t)rank : device;
+}
+
 static void number_ranks(struct orr__ranks_work *w) {
     struct orr_ranks *ranks = w->ranks;
     bool devices = by_device(ranks) && !w->numbered;
@@ -190,7 +202,7 @@ static void number_ranks(struct orr__ranks_work *w) {
     for (size_t i = 0; i < ranks->count; i++) {
         struct orr_rank *r = &ranks->items[i];
         r->rank = w->numbered ? (uint32_t)source_of(w, r->part)->rank
-                  : devices   ? r->device
+                  : devices   ? orr_ranks_of_device(w->inputs[0].timeline, r->device)
                               : (uint32_t)i;
     }
     for (size_t i = ranks->count; i > 0; i--) {
@@ -258,7 +270,7 @@ enum orr_status orr_ranks_compute(const struct orr_ranks_input *inputs, size_t c
     *out_ranks = (struct orr_ranks){0};
     struct orr__ranks_work work = {.inputs = inputs, .memory = memory, .ranks = out_ranks};
     enum orr_status status = find_ranks(&work, count);
-    if (status == ORR_OK) {
+    if (status == ORR_OK && (count > 1 || out_ranks->count > 1)) {
         status = orr__ranks_collect(&work);
     }
     if (status == ORR_OK && out_ranks->refused[0] == '\0') {

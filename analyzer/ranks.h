@@ -157,6 +157,10 @@ void orr_ranks_free(const struct orr_memory *memory, struct orr_ranks *ranks);
  * from its times. Only base_ns where clocks are not aligned. */
 int64_t orr_ranks_shift(const struct orr_ranks *ranks, const struct orr_ranks_part *part);
 
+/* The rank whose device this is in a timeline of several ranks (trace/merge.h); the device's own
+ * number in any other. */
+uint32_t orr_ranks_of_device(const struct orr_timeline *timeline, uint32_t device);
+
 /* The rank that causes most waiting, or NULL: none is caused, clocks are not aligned, or ranks are
  * missing, and a verdict on the job would be one on a sample. */
 const struct orr_rank *orr_ranks_straggler(const struct orr_ranks *ranks);

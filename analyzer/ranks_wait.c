@@ -7,9 +7,8 @@
 static int64_t ready_of(const struct orr_events *events, uint32_t op) {
     struct orr_split_parts parts;
     const struct orr_events_op *o = &events->ops[op];
-    return orr_events_linked(o) && orr_split_of(events, op, &parts)
-               ? o->start_ns - parts.dispatch
-               : o->start_ns;
+    return orr_events_linked(o) && orr_split_of(events, op, &parts) ? o->start_ns - parts.dispatch
+                                                                    : o->start_ns;
 }
 
 /* Members of our own simulated collectives start together, when the last one is ready. */

@@ -443,6 +443,7 @@ enum orr_status orr_report_json(const struct orr_analysis *analysis, char **out_
     put_collectives(&j, analysis);
     orr__json_communication(&j, analysis);
     orr__json_pipelines(&j, analysis);
+    orr__json_ranks(&j, analysis);
     put_path(&j, analysis);
     orr__json_memory(&j, analysis);
     put_findings(&j, analysis);

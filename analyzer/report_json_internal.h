@@ -124,6 +124,11 @@ void orr__json_idle_streams(struct json *j, const struct orr_analysis *a);
 /* "exact": {...} */
 void orr__json_exact(struct json *j, const struct orr_analysis *a);
 
+/* --- report_json_ranks.c --- */
+
+/* "rank_analysis": {...}, or null where no devices communicate with each other */
+void orr__json_ranks(struct json *j, const struct orr_analysis *a);
+
 /* --- report_json_doctor.c --- */
 
 /* "doctor": {...} */

@@ -392,7 +392,8 @@ static void add_part_meta(struct orr__merge *merge, size_t index) {
     const struct orr__merge_part *part = &merge->parts[index];
     for (size_t i = 0; i < part->timeline->meta_count && merge->status == ORR_OK; i++) {
         const struct orr_timeline_meta *meta = &part->timeline->meta[i];
-        if (strcmp(meta->key, "ranks") == 0) /* of an earlier merge; this one says it anew */
+        /* Of an earlier merge; this one says them anew. */
+        if (strcmp(meta->key, "ranks") == 0 || strncmp(meta->key, "rank of device ", 15) == 0)
             continue;
         if (!agreed(merge, meta->key, meta->value))
             add_meta(merge, orr__merge_textf(merge, "%.200s of rank %u", meta->key, part->rank),
@@ -417,13 +418,23 @@ static void add_ranks_meta(struct orr__merge *merge) {
     orr_memory_free(merge->memory, text);
 }
 
+/* Who a device belongs to; numbers of devices need not be those of ranks. */
+static void add_device_meta(struct orr__merge *merge, const struct orr__merge_part *part) {
+    for (size_t d = 0; d < part->timeline->device_count && merge->status == ORR_OK; d++)
+        if (part->devices[d] != ORR_ID_NONE)
+            add_meta(merge, orr__merge_textf(merge, "rank of device %u", part->devices[d]),
+                     orr__merge_textf(merge, "%u", part->rank));
+}
+
 static void add_all_meta(struct orr__merge *merge) {
-    size_t total = 1;
+    size_t total = 1 + merge->timeline->device_count;
     for (size_t i = 0; i < merge->part_count; i++)
         total += merge->parts[i].timeline->meta_count + 1;
     merge->timeline->meta = orr__merge_array(merge, total, sizeof *merge->timeline->meta);
     for (size_t i = 0; i < merge->part_count && merge->status == ORR_OK; i++)
         add_part_meta(merge, i);
+    for (size_t i = 0; i < merge->part_count && merge->status == ORR_OK; i++)
+        add_device_meta(merge, &merge->parts[i]);
     if (merge->status == ORR_OK)
         add_ranks_meta(merge);
 }
