@@ -29,6 +29,10 @@ static const struct {
     {"receive", ORR__COMM_RECEIVE},
 };
 
+bool orr__comm_transfer(enum orr__comm_kind kind) {
+    return kind == ORR__COMM_SEND || kind == ORR__COMM_RECEIVE || kind == ORR__COMM_SEND_RECEIVE;
+}
+
 const char *orr__comm_kind_text(enum orr__comm_kind kind) {
     static const char *const texts[] = {
 #define COMM_TEXT(name, text, coincide) text,
@@ -209,6 +213,21 @@ static enum orr__comm_kind kind_of(struct collector *c, const char *text) {
     return c->last_kind;
 }
 
+/* Which side of a transfer an op is, from the ranks that its row names: often the other one's
+ * alone. */
+static void set_peer(const struct orr__ranks_work *w, const struct orr_timeline_collective *row,
+                     struct orr__comm_entry *entry) {
+    uint32_t own = w->ranks->items[entry->rank].rank;
+    bool from = row->root != ORR_ID_NONE, to = row->peer != ORR_ID_NONE;
+    if (entry->kind == ORR__COMM_SEND || (to && (!from || row->root == own))) {
+        entry->kind = ORR__COMM_SEND;
+        entry->peer = row->peer;
+    } else if (entry->kind == ORR__COMM_RECEIVE || (from && (!to || row->peer == own))) {
+        entry->kind = ORR__COMM_RECEIVE;
+        entry->peer = from ? row->root : row->peer;
+    }
+}
+
 static enum orr_status add_entry(struct collector *c, uint32_t rank, uint32_t index) {
     struct orr__ranks_work *w = c->w;
     const struct orr_ranks_input *input = orr__ranks_input(w, rank);
@@ -219,13 +238,16 @@ static enum orr_status add_entry(struct collector *c, uint32_t rank, uint32_t in
     struct orr__comm_entry entry = {.rank = rank,
                                     .op = index,
                                     .collective = ORR_EVENTS_NONE,
-                                    .peer = row ? row->peer : ORR_ID_NONE,
+                                    .peer = ORR_ID_NONE,
                                     .seq = row ? row->seq : ORR__SEQ_NONE};
     if (row && input->events->collectives[op->collective].members > 1) {
         entry.collective = op->collective;
     }
     entry.kind = row && row->kind[0] != '\0' ? kind_of(c, row->kind) : ORR__COMM_OTHER;
     entry.kind = entry.kind == ORR__COMM_OTHER ? kind_of(c, op->name) : entry.kind;
+    if (row && orr__comm_transfer(entry.kind)) {
+        set_peer(w, row, &entry);
+    }
     enum orr_status status = find_group(c, t, row, &entry.group);
     if (status == ORR_OK) {
         status = orr_memory_grow(w->memory, &w->entries, &w->entry_capacity, w->entry_count + 1,

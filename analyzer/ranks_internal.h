@@ -42,6 +42,8 @@ enum orr__comm_kind {
  * "ncclDevKernel_SendRecv(...)". */
 enum orr__comm_kind orr__comm_kind_of(const char *text);
 const char *orr__comm_kind_text(enum orr__comm_kind kind);
+/* From rank to rank. */
+bool orr__comm_transfer(enum orr__comm_kind kind);
 
 /* A communication op. */
 struct orr__comm_entry {
@@ -61,7 +63,8 @@ struct orr__comm_group {
     const uint32_t *ranks; /* sorted numbers, NULL: not known, so all; owned by the work */
     size_t rank_count;
     uint64_t hash;
-    bool has_seq; /* sequence numbers of all its entries are recorded */
+    bool local, global; /* peers can be meant as places in `ranks`; as numbers of the job */
+    bool has_seq;       /* sequence numbers of all its entries are recorded */
 };
 
 struct orr__ranks_work {

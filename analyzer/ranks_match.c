@@ -61,12 +61,9 @@ static int compare_blocks(const struct block *a, const struct block *b) {
 }
 
 /* Each side of a transfer between two ranks numbers its own. */
-static bool is_transfer(enum orr__comm_kind kind) {
-    return kind == ORR__COMM_SEND || kind == ORR__COMM_RECEIVE || kind == ORR__COMM_SEND_RECEIVE;
-}
-
 static bool has_seq(const struct orr__ranks_work *w, const struct orr__comm_entry *e) {
-    return e->collective == ORR_EVENTS_NONE && w->groups[e->group].has_seq && !is_transfer(e->kind);
+    return e->collective == ORR_EVENTS_NONE && w->groups[e->group].has_seq &&
+           !orr__comm_transfer(e->kind);
 }
 
 /* By block and, where it counts, sequence number. */
@@ -113,13 +110,49 @@ static bool before_in_block(const void *context, uint32_t a, uint32_t b) {
 static void find_sequences(struct orr__ranks_work *w) {
     for (size_t i = 0; i < w->entry_count; i++) {
         const struct orr__comm_entry *e = &w->entries[i];
-        bool any = !is_transfer(e->kind) && e->seq != ORR__SEQ_NONE && e->seq != 0;
+        bool any = !orr__comm_transfer(e->kind) && e->seq != ORR__SEQ_NONE && e->seq != 0;
         w->groups[e->group].has_seq = w->groups[e->group].has_seq || any;
     }
     for (size_t i = 0; i < w->entry_count; i++) {
         const struct orr__comm_entry *e = &w->entries[i];
-        if (!is_transfer(e->kind) && e->seq == ORR__SEQ_NONE) {
+        if (!orr__comm_transfer(e->kind) && e->seq == ORR__SEQ_NONE) {
             w->groups[e->group].has_seq = false;
+        }
+    }
+}
+
+/* Place of a rank in its group, or its size. */
+static size_t place_in(const struct orr__comm_group *g, uint32_t rank) {
+    size_t place = 0;
+    while (place < g->rank_count && g->ranks[place] != rank) {
+        place++;
+    }
+    return place;
+}
+
+/* Sources name the other side by its place in the group, or by its number in the job: what fits all
+ * ops of a group, places first. Nobody sends to itself. What fits neither is no known peer. */
+static void resolve_peers(struct orr__ranks_work *w) {
+    for (size_t g = 0; g < w->group_count; g++) {
+        w->groups[g].local = w->groups[g].rank_count > 0;
+        w->groups[g].global = true;
+    }
+    for (size_t i = 0; i < w->entry_count; i++) {
+        const struct orr__comm_entry *e = &w->entries[i];
+        struct orr__comm_group *g = &w->groups[e->group];
+        uint32_t own = w->ranks->items[e->rank].rank;
+        if (e->peer == ORR_ID_NONE) {
+            continue;
+        }
+        g->local = g->local && e->peer < g->rank_count && g->ranks[e->peer] != own;
+        g->global = g->global && e->peer != own &&
+                    (g->rank_count == 0 || place_in(g, e->peer) < g->rank_count);
+    }
+    for (size_t i = 0; i < w->entry_count; i++) {
+        struct orr__comm_entry *e = &w->entries[i];
+        const struct orr__comm_group *g = &w->groups[e->group];
+        if (e->peer != ORR_ID_NONE) {
+            e->peer = g->local ? g->ranks[e->peer] : g->global ? e->peer : ORR_ID_NONE;
         }
     }
 }
@@ -347,7 +380,7 @@ static enum orr_status judge_ordinals(struct matcher *m, const struct block *blo
                           ranks->items[r].rank);
         }
     }
-    bool peerless = is_transfer(block->kind);
+    bool peerless = orr__comm_transfer(block->kind);
     enum orr_status status = ORR_OK;
     for (size_t i = first, next; i < end && status == ORR_OK; i = next) {
         next = end_of_run(m, i, end);
@@ -450,6 +483,7 @@ enum orr_status orr__ranks_match(struct orr__ranks_work *w) {
             m.order[i] = (uint32_t)i;
         }
         find_sequences(w);
+        resolve_peers(w);
         status = number_entries(&m);
     }
     if (status == ORR_OK) {
