@@ -99,12 +99,33 @@ enum orr_status orr_events_add_collective(struct orr_events *events,
     ADD(collective, collective);
 }
 
+/* Room for `count` items, not zeroed as orr_memory_grow would: whoever appends writes all of an
+ * item, and pages are touched once. */
+static enum orr_status reserve(const struct orr_memory *memory, void *items, size_t *capacity,
+                               size_t count, size_t size) {
+    if (count <= *capacity) {
+        return ORR_OK;
+    }
+    if (count > ORR_EVENTS_NONE - 1) {
+        return ORR_NO_MEMORY;
+    }
+    void *block;
+    memcpy(&block, items, sizeof block);
+    block = orr_memory_resize(memory, block, count * size);
+    if (!block) {
+        return ORR_NO_MEMORY;
+    }
+    memcpy(items, &block, sizeof block);
+    *capacity = count;
+    return ORR_OK;
+}
+
 enum orr_status orr_events_reserve(struct orr_events *events, size_t ops, size_t calls) {
-    enum orr_status status = orr_memory_grow(events->memory, &events->ops, &events->op_capacity,
-                                             ops, sizeof *events->ops, ORR_EVENTS_NONE - 1);
+    enum orr_status status =
+        reserve(events->memory, &events->ops, &events->op_capacity, ops, sizeof *events->ops);
     if (status == ORR_OK) {
-        status = orr_memory_grow(events->memory, &events->calls, &events->call_capacity, calls,
-                                 sizeof *events->calls, ORR_EVENTS_NONE - 1);
+        status = reserve(events->memory, &events->calls, &events->call_capacity, calls,
+                         sizeof *events->calls);
     }
     return status;
 }
