@@ -7,6 +7,7 @@
 #include "analyzer/report_text.h"
 #include "cli/cli.h"
 #include "cli/html.h"
+#include "cli/rank_set.h"
 #include "cli/trace_name.h"
 #include "cli/traces.h"
 
@@ -76,15 +77,46 @@ static enum orr_exit analyze_one(const struct orr_cli *cli, const struct request
     return exit;
 }
 
+static enum orr_exit report_set(const struct orr_cli *cli, const struct orr_report_set *set,
+                                int as_json) {
+    char *text = NULL;
+    size_t length = 0;
+    enum orr_status status = as_json ? orr_report_json_set(set, &text, &length)
+                                     : orr_report_text_set(set, &text, &length);
+    if (status == ORR_OK)
+        fwrite(text, 1, length, cli->out);
+    else
+        fprintf(cli->err, "orrery: the report could not be made: %s\n", orr_status_text(status));
+    orr_memory_free(cli->memory, text);
+    return orr_cli_exit(status);
+}
+
+/* Ranks of one job, each alone and all together. */
+static enum orr_exit analyze_set(const struct orr_cli *cli, const struct request *request,
+                                 const struct orr_traces *traces) {
+    char name[ORR_CLI_SET_NAME_MAX];
+    struct orr_error error = {0};
+    struct orr_cli_rank_set set;
+    struct orr_analysis_options options = request->options;
+    options.file = options.name = orr_cli_set_name(request->paths, request->count, name);
+    enum orr_status status =
+        orr_cli_rank_set_make(cli, traces, request->paths, request->count, &options, &set, &error);
+    if (status == ORR_OK && request->html)
+        status = orr_cli_html_write(cli, set.whole, NULL, request->html, &error);
+    enum orr_exit exit = status == ORR_OK ? report_set(cli, &set.report, request->as_json)
+                                          : orr_cli_fail(cli, &error);
+    orr_cli_rank_set_free(cli, &set);
+    return exit;
+}
+
 static enum orr_exit analyze(const struct orr_cli *cli, const struct request *request) {
     struct orr_error error = {0};
     struct orr_traces traces = {0};
     enum orr_status status =
         orr_cli_read_traces(cli, request->paths, request->count, &request->import, &traces, &error);
-    enum orr_exit exit = status != ORR_OK ? orr_cli_fail(cli, &error)
-                         : traces.count == 1
-                             ? analyze_one(cli, request, &traces.items[0])
-                             : orr_cli_usage(cli, "analyze", "several traces: not yet");
+    enum orr_exit exit = status != ORR_OK    ? orr_cli_fail(cli, &error)
+                         : traces.count == 1 ? analyze_one(cli, request, &traces.items[0])
+                                             : analyze_set(cli, request, &traces);
     orr_traces_free(cli->memory, &traces);
     return exit;
 }

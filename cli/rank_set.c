@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "cli/trace_name.h"
 #include "trace/merge.h"
 
 /* Traces with their models, which the ranks are found from. */
@@ -9,6 +10,12 @@ struct models {
     struct orr_ranks_input *inputs;
     struct orr_events *events;
     size_t count;
+};
+
+/* What named the traces on the command line. */
+struct words {
+    const char *const *paths;
+    int count;
 };
 
 /* What merging takes, in the order of ranks->parts. */
@@ -131,6 +138,7 @@ enum orr_status orr_cli_join_traces(const struct orr_cli *cli, const struct orr_
 
 /* Each trace alone, in the order of the inputs first; in that of the ranks when they are known. */
 static enum orr_status analyze_each(const struct orr_cli *cli, const struct orr_traces *traces,
+                                    const struct words *words,
                                     const struct orr_analysis_options *options,
                                     struct orr_ranks_input *inputs, struct orr_cli_rank_set *set,
                                     struct orr_error *error) {
@@ -138,6 +146,7 @@ static enum orr_status analyze_each(const struct orr_cli *cli, const struct orr_
     for (size_t i = 0; i < traces->count && status == ORR_OK; i++) {
         struct orr_analysis_options own = *options;
         own.file = traces->items[i].name;
+        own.name = orr_cli_trace_name(words->paths, words->count, traces->items[i].name);
         status = orr_analyze(traces->items[i].timeline, &own, cli->memory, &set->each[i], error);
         if (status == ORR_OK) {
             inputs[i] = (struct orr_ranks_input){traces->items[i].timeline, &set->each[i]->events,
@@ -160,10 +169,11 @@ static enum orr_status order_each(const struct orr_cli *cli, struct orr_cli_rank
 }
 
 static enum orr_status explain(const struct orr_cli *cli, const struct orr_traces *traces,
+                               const struct words *words,
                                const struct orr_analysis_options *options,
                                struct orr_ranks_input *inputs, struct orr_cli_rank_set *set,
                                struct orr_error *error) {
-    enum orr_status status = analyze_each(cli, traces, options, inputs, set, error);
+    enum orr_status status = analyze_each(cli, traces, words, options, inputs, set, error);
     if (status == ORR_OK)
         status = orr_ranks_compute(inputs, set->count, cli->memory, &set->ranks, error);
     if (status == ORR_OK)
@@ -178,14 +188,17 @@ static enum orr_status explain(const struct orr_cli *cli, const struct orr_trace
 }
 
 enum orr_status orr_cli_rank_set_make(const struct orr_cli *cli, const struct orr_traces *traces,
+                                      const char *const *paths, int path_count,
                                       const struct orr_analysis_options *options,
                                       struct orr_cli_rank_set *out_set, struct orr_error *error) {
     struct orr_cli_rank_set *set = out_set;
+    struct words words = {paths, path_count};
     *set = (struct orr_cli_rank_set){0};
     set->each = orr_memory_alloc(cli->memory, traces->count * sizeof *set->each);
     struct orr_ranks_input *inputs = orr_memory_alloc(cli->memory, traces->count * sizeof *inputs);
-    enum orr_status status =
-        set->each && inputs ? explain(cli, traces, options, inputs, set, error) : ORR_NO_MEMORY;
+    enum orr_status status = set->each && inputs
+                                 ? explain(cli, traces, &words, options, inputs, set, error)
+                                 : ORR_NO_MEMORY;
     orr_memory_free(cli->memory, inputs);
     if (status != ORR_OK) {
         orr_cli_rank_set_free(cli, set);

@@ -1,7 +1,7 @@
 /* Several traces as what they normally are: the ranks of one job.
  *
  *     struct orr_cli_rank_set set;
- *     if (orr_cli_rank_set_make(cli, &traces, &options, &set, &error) != ORR_OK) ...
+ *     if (orr_cli_rank_set_make(cli, &traces, paths, count, &options, &set, &error) != ORR_OK) ...
  *     status = orr_report_json_set(&set.report, &text, &length);
  *     orr_cli_rank_set_free(cli, &set);
  *
@@ -28,9 +28,10 @@ struct orr_cli_rank_set {
     struct orr_report_set report; /* what the reports print: borrows all of the above */
 };
 
-/* Analyses all traces (two or more), alone and together. options->file is the name of the set.
- * `traces` must live as long as the set. */
+/* Analyses all traces (two or more), alone and together. options->file is the name of the set;
+ * `paths` are the words that named the traces. All must live as long as the set. */
 enum orr_status orr_cli_rank_set_make(const struct orr_cli *cli, const struct orr_traces *traces,
+                                      const char *const *paths, int path_count,
                                       const struct orr_analysis_options *options,
                                       struct orr_cli_rank_set *out_set,
                                       struct orr_error *error) ORR_MUST_CHECK;
