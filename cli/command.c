@@ -13,6 +13,7 @@ static const struct verb {
     {"run", orr_cli_run, "run a scenario and leave a trace"},
     {"analyze", orr_cli_analyze, "explain a trace: where the time went, and why"},
     {"export", orr_cli_export, "write a trace as a timeline for ui.perfetto.dev"},
+    {"view", orr_cli_view, "show a trace in Perfetto UI: serve it to the browser of this machine"},
     {"check", orr_cli_check,
      "find races, hangs and misused memory in scenarios, traces, stream programs"},
     {"explore", orr_cli_explore,

@@ -4,7 +4,7 @@
 #include "analyzer/analysis.h"
 #include "analyzer/phase_report.h"
 #include "cli/cli.h"
-#include "trace/perfetto.h"
+#include "cli/export.h"
 #include "trace/queue_depth.h"
 #include "trace/timeline.h"
 
@@ -79,16 +79,26 @@ static enum orr_status write_timeline(const struct orr_cli *cli,
     return status;
 }
 
-static enum orr_exit export(const struct orr_cli *cli, const char *path, const char *output) {
-    struct orr_error error = {0}; struct orr_timeline *timeline = NULL;
-    struct orr_perfetto_counts counts;
-    enum orr_status status = orr_timeline_read(path, cli->memory, &timeline, &error);
-    if (status == ORR_OK && !may_write(output)) status = orr_error_set(
-        &error, ORR_IO, "%s: a file that `orrery export` did not write; it is left alone", output);
+enum orr_status orr_cli_export_file(const struct orr_cli *cli, const char *path, const char *output,
+                                    struct orr_perfetto_counts *out_counts,
+                                    struct orr_error *error) {
+    struct orr_timeline *timeline = NULL;
+    enum orr_status status = orr_timeline_read(path, cli->memory, &timeline, error);
+    if (status == ORR_OK && !may_write(output))
+        status = orr_error_set(error, ORR_IO,
+                               "%s: a file that `orrery export` did not write; it is left alone",
+                               output);
     if (status == ORR_OK && orr_timeline_add_queue_depth(timeline) != ORR_OK)
-        status = orr_error_set(&error, ORR_NO_MEMORY, "out of host memory for the counters");
-    if (status == ORR_OK) status = write_timeline(cli, timeline, output, &counts, &error);
+        status = orr_error_set(error, ORR_NO_MEMORY, "out of host memory for the counters");
+    if (status == ORR_OK)
+        status = write_timeline(cli, timeline, output, out_counts, error);
     orr_timeline_destroy(&timeline);
+    return status;
+}
+
+static enum orr_exit export(const struct orr_cli *cli, const char *path, const char *output) {
+    struct orr_error error = {0}; struct orr_perfetto_counts counts;
+    enum orr_status status = orr_cli_export_file(cli, path, output, &counts, &error);
     if (status != ORR_OK) return orr_cli_fail(cli, &error);
     fprintf(cli->out, "%s: %llu slices, %llu arrows, %llu counter values\n", output,
             (unsigned long long)counts.slices, (unsigned long long)counts.arrows,
