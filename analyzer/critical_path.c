@@ -226,8 +226,8 @@ static uint32_t last_of_stream(const struct orr_events *events, uint32_t stream,
     return best;
 }
 
-/* Op that a waiting call waited for last: of its stream, of its device, or of all if it does not
- * say. */
+/* Op that a waiting call waited for last: of its stream, of its device, or of all of its process if
+ * it does not say. */
 static uint32_t awaited_op(const struct walker *w, uint32_t call) {
     const struct orr_events *events = w->events;
     const struct orr_events_call *c = &events->calls[call];
@@ -239,9 +239,10 @@ static uint32_t awaited_op(const struct walker *w, uint32_t call) {
     }
     uint32_t best = ORR_EVENTS_NONE;
     for (uint32_t s = 0; s < events->stream_count; s++) {
-        bool watched = kind == ORR_SYNC_TARGET_STREAM   ? s == sync->target
-                       : kind == ORR_SYNC_TARGET_DEVICE ? events->streams[s].device == sync->target
-                                                        : true;
+        bool watched = kind == ORR_SYNC_TARGET_STREAM ? s == sync->target
+                       : kind == ORR_SYNC_TARGET_DEVICE
+                           ? events->streams[s].device == sync->target
+                           : events->streams[s].process == events->threads[c->thread].process;
         if (!watched) {
             continue;
         }

@@ -343,6 +343,7 @@ static void put_path(struct json *j, const struct orr_report_set *set) {
     put_close(j, "]");
     put_int(j, "unknown_rank_ns", path.unknown_ns);
     put_count(j, "hops", path.hops);
+    put_bool(j, "knows_waits", set->whole->events.source.knows_waits);
     put_count(j, "segment_count", p->segment_count);
     put_open(j, "segments", "[");
     for (size_t i = 0; i < p->segment_count && i < set->whole->options.path_rows; i++) {

@@ -31,8 +31,10 @@
  *   devices[]         {rank, device, name, window_ns, compute_ns, exposed_comm_ns, exposed_copy_ns,
  *                     idle{}, residual_ns, verdict}
  *   critical_path     {length_ns, kinds{}, residual_ns, ranks[] {rank, time_ns}, unknown_rank_ns,
- *                     hops, segments[]}: hops are changes from one rank to another; null where
- *                     clocks are not aligned
+ *                     hops, knows_waits, segments[]}: hops are changes from one rank to another;
+ *                     without knows_waits, dispatch contains waits between streams that the source
+ *                     does not record, and the path cannot follow them; null where clocks are not
+ *                     aligned
  *
  * The document of a single trace with several devices that communicate has a rank_analysis, too.
  *

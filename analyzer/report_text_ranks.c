@@ -286,6 +286,10 @@ static void add_path(const struct orr_report_set *set, struct orr_text *text) {
         }
     }
     orr__table_end(&table, text);
+    if (!set->whole->events.source.knows_waits) {
+        orr__text_add(text, "  note: not all waits between streams are recorded: dispatch contains "
+                            "those that are not, and the path cannot follow them to other ranks\n");
+    }
     orr_rank_path_free(set->memory, &path);
 }
 
