@@ -15,9 +15,10 @@ struct orr__json_document {
     struct orr__json_input *input;
     const struct orr_memory *memory;
     char *window;
-    size_t capacity;
+    size_t capacity, capacity_max;
     char *at, *end; /* what is left to read of the window; *end is NUL */
     uint64_t base;  /* byte of the text that window[0] is */
+    uint64_t floor; /* byte of the text before which nothing is looked at */
     enum place place;
     bool dry;    /* the input has ended */
     bool first;  /* event of an array, or what follows one that could not be read */
@@ -45,12 +46,21 @@ static void count(struct orr__json_tally *tally, uint64_t places, uint64_t offse
 enum orr_status orr__json_document_open(struct orr__json_input *input,
                                         const struct orr_memory *memory,
                                         struct orr__json_document **out_document) {
+    return orr__json_document_open_window(input, memory, WINDOW_BYTES, WINDOW_BYTES_MAX,
+                                          out_document);
+}
+
+enum orr_status orr__json_document_open_window(struct orr__json_input *input,
+                                               const struct orr_memory *memory, size_t window,
+                                               size_t window_max,
+                                               struct orr__json_document **out_document) {
     struct orr__json_document *d = *out_document = orr_memory_alloc(memory, sizeof *d);
     if (!d)
         return ORR_NO_MEMORY;
     d->input = input;
     d->memory = memory;
-    d->capacity = WINDOW_BYTES;
+    d->capacity = window;
+    d->capacity_max = window_max;
     d->window = orr_memory_resize(memory, NULL, d->capacity + 1);
     if (!d->window) {
         orr__json_document_close(out_document);
@@ -72,7 +82,7 @@ void orr__json_document_close(struct orr__json_document **document) {
 
 /* Doubles the window; false if it is as large as it gets, or without memory. */
 static bool grow(struct orr__json_document *d) {
-    if (d->capacity >= WINDOW_BYTES_MAX)
+    if (d->capacity >= d->capacity_max)
         return false;
     size_t begin = (size_t)(d->at - d->window), size = (size_t)(d->end - d->window);
     char *window = orr_memory_resize(d->memory, d->window, 2 * d->capacity + 1);
@@ -143,7 +153,9 @@ static bool is_blank(char c) {
 
 /* The last byte before `at` in the window that is no white space; NUL if there is none. */
 static const char *back(const struct orr__json_document *d, const char *at) {
-    const char *limit = at - d->window < LOOK_BACK_BYTES / 2 ? d->window : at - LOOK_BACK_BYTES / 2;
+    const char *limit = d->floor > d->base ? d->window + (d->floor - d->base) : d->window;
+    if (at - limit > LOOK_BACK_BYTES / 2)
+        limit = at - LOOK_BACK_BYTES / 2;
     while (at > limit && is_blank(at[-1]))
         at--;
     return at > limit ? at - 1 : "";
@@ -199,6 +211,7 @@ static bool is_events_end(const struct orr__json_document *d, const char *at) {
  * neither does. */
 static void find_event(struct orr__json_document *d) {
     char *at = d->at + (d->at < d->end);
+    d->floor = offset_of(d, d->at);
     for (;;) {
         while (at < d->end && *at != '{' && *at != ']')
             at++;
@@ -287,6 +300,7 @@ static void stream_over(struct orr__json_document *d) {
 static void start_reading(struct orr__json_document *d, struct orr__json_piece *piece,
                           bool tolerant) {
     orr__json_begin(&piece->cursor, d->at, (size_t)(d->end - d->at), tolerant);
+    piece->cursor.open = !d->dry;
     piece->cursor.member = piece->kind == ORR__JSON_MEMBER;
 }
 
@@ -339,8 +353,8 @@ bool orr__json_document_again(struct orr__json_document *d, struct orr__json_pie
         d->report.events += piece->kind == ORR__JSON_EVENT;
         return false;
     }
-    bool more = cursor->state == ORR__JSON_MORE;
-    if (more && fill(d)) {
+    bool more = cursor->state == ORR__JSON_MORE, was_dry = d->dry;
+    if (more && (fill(d) || d->dry != was_dry)) {
         start_reading(d, piece, tolerant);
         return true;
     }

@@ -72,6 +72,14 @@ enum orr_status orr__json_document_open(struct orr__json_input *input,
                                         const struct orr_memory *memory,
                                         struct orr__json_document **out_document) ORR_MUST_CHECK;
 
+/* The same with another window, of at least ORR__JSON_WINDOW_MIN bytes at first and window_max at
+ * most. What is read does not depend on it, but for pieces that do not fit. */
+enum { ORR__JSON_WINDOW_MIN = 2048 };
+enum orr_status
+orr__json_document_open_window(struct orr__json_input *input, const struct orr_memory *memory,
+                               size_t window, size_t window_max,
+                               struct orr__json_document **out_document) ORR_MUST_CHECK;
+
 /* The first bytes of the text, at most `size`, which stay to be read. Before the first piece. */
 size_t orr__json_document_peek(struct orr__json_document *document, const char **out_text);
 

@@ -114,7 +114,7 @@ static inline __attribute__((always_inline)) bool strict_string(struct orr__json
     unsigned high = 0;
     for (;;) {
         at = string_run(at, cursor->end, &high);
-        if (*at == '"') {
+        if (*at == '"' && at < cursor->end) {
             *out_text = (struct orr__json_text){
                 .at = begin, .length = (size_t)(at - begin), .plain = high == 0};
             cursor->at = at + 1;
@@ -128,8 +128,11 @@ static inline __attribute__((always_inline)) bool strict_string(struct orr__json
     }
 }
 
+/* UNSURE: the text ends where the answer would be. */
+enum answer { NO, YES, UNSURE };
+
 /* Is `at` where a key and its colon stand? `"ph":`, or what is left of it: `ph":`, `"ph:`. */
-static bool is_key(const char *at, const char *end) {
+static enum answer is_key(const char *at, const char *end) {
     enum { KEY_MAX = 128 };
     const char *limit = end - at < KEY_MAX ? end : at + KEY_MAX;
     bool quoted = *at == '"';
@@ -138,26 +141,33 @@ static bool is_key(const char *at, const char *end) {
     const char *begin = at;
     while (at < limit && *at != '"' && *at != ':' && *at != '\n' && *at != ',' && *at != '{')
         at++;
-    if (at == begin || at >= limit || (!quoted && !is_word(*begin)))
-        return false;
-    return *at == ':' || (*at == '"' && *after_space(at + 1) == ':');
+    if (at >= end)
+        return UNSURE;
+    if (at == begin || at == limit || (!quoted && !is_word(*begin)))
+        return NO;
+    if (*at == ':')
+        return YES;
+    at = *at == '"' ? after_space(at + 1) : at;
+    return at >= end ? UNSURE : *at == ':' ? YES : NO;
 }
 
-/* Can a value of an object or array end before `at`? The end of the text counts as yes. */
-static bool is_value_end(const char *at, const char *end, bool in_array) {
+/* Can a value of an object or array end before `at`? */
+static enum answer is_value_end(const char *at, const char *end, bool in_array) {
     at = after_space(at);
     if (at >= end)
-        return true;
+        return UNSURE;
     if (*at == ',') {
         at = after_space(at + 1);
-        if (at >= end || *at == '}' || *at == ']')
-            return true;
-        return in_array || is_key(at, end);
+        if (at >= end)
+            return UNSURE;
+        return in_array || *at == '}' || *at == ']' ? YES : is_key(at, end);
     }
     if (*at != (in_array ? ']' : '}'))
-        return false;
+        return NO;
     at = after_space(at + 1);
-    return at >= end || *at == ',' || *at == ']' || *at == '}' || *at == '{';
+    if (at >= end)
+        return UNSURE;
+    return *at == ',' || *at == ']' || *at == '}' || *at == '{' ? YES : NO;
 }
 
 /* The last byte before `at` that is no space, or NUL if that is before `begin`. */
@@ -167,50 +177,100 @@ static const char *before_space(const char *begin, const char *at) {
     return at > begin ? at - 1 : NULL;
 }
 
+/* The answer as far as the text goes; false, and MORE, if more of it could change the answer. */
+static bool sure(struct orr__json_cursor *cursor, enum answer *answer) {
+    if (*answer != UNSURE)
+        return true;
+    *answer = YES;
+    return !cursor->open || broken(cursor, cursor->end);
+}
+
+/* A backslash in a tolerant string. True if the string ends behind it: C:\folder\" */
+static bool tolerant_escape(struct orr__json_cursor *cursor, bool in_array, const char **at) {
+    const char *end = cursor->end;
+    size_t size = escape_size(*at, end);
+    if (end - *at < 6 && cursor->open)
+        return broken(cursor, end);
+    if (size == 2 && (*at)[1] == '"' && *at + 2 < end) {
+        enum answer ends = is_value_end(*at + 2, end, in_array);
+        if (!sure(cursor, &ends))
+            return false;
+        if (ends == YES) {
+            repair(cursor, ORR__JSON_REPAIR_ESCAPE);
+            ++*at;
+            return true;
+        }
+    }
+    if (size == 0)
+        repair(cursor, ORR__JSON_REPAIR_ESCAPE);
+    *at += size > 0 ? size : 1;
+    return false;
+}
+
+enum quote { QUOTE_ENDS, QUOTE_INSIDE, QUOTE_MEMBER, QUOTE_BROKEN };
+
+/* What a quote in a tolerant string is. QUOTE_MEMBER: a member begins with it, behind the comma at
+ * *out_comma, so that the string lacks its end. */
+static enum quote classify_quote(struct orr__json_cursor *cursor, bool in_array, const char *begin,
+                                 const char *at, const char **out_comma) {
+    enum answer ends = is_value_end(at + 1, cursor->end, in_array);
+    if (!sure(cursor, &ends))
+        return QUOTE_BROKEN;
+    if (ends == YES)
+        return QUOTE_ENDS;
+    const char *before = before_space(begin, at);
+    if (!before || (*before != '{' && *before != ','))
+        return QUOTE_INSIDE;
+    enum answer key = is_key(at, cursor->end);
+    if (!sure(cursor, &key))
+        return QUOTE_BROKEN;
+    if (key == NO)
+        return QUOTE_INSIDE;
+    if (*before == '{') { /* the next event begins within the string */
+        broken(cursor, before);
+        return QUOTE_BROKEN;
+    }
+    *out_comma = before;
+    return in_array ? QUOTE_INSIDE : QUOTE_MEMBER;
+}
+
 /* A string in a text that has something wrong with it, maybe here. Ends at the first quote, escaped
  * or not, behind which the text can go on; or before a member that begins within. */
 static bool tolerant_string(struct orr__json_cursor *cursor, bool in_array,
                             struct orr__json_text *out_text) {
-    const char *begin = cursor->at, *at = begin, *end = cursor->end;
+    const char *begin = cursor->at, *at = begin, *comma = NULL;
     unsigned high = 0;
-    for (;;) {
-        at = string_run(at, end, &high);
-        if (at >= end)
+    bool ended = false;
+    while (!ended) {
+        at = string_run(at, cursor->end, &high);
+        if (at >= cursor->end)
             return broken(cursor, at);
         if (*at == '\\') {
-            size_t size = escape_size(at, end);
             high = 0x80;
-            if (size == 2 && at[1] == '"' && at + 2 < end && is_value_end(at + 2, end, in_array)) {
-                /* C:\folder\" */
-                repair(cursor, ORR__JSON_REPAIR_ESCAPE);
-                at++;
-                break;
-            }
-            if (size == 0)
-                repair(cursor, ORR__JSON_REPAIR_ESCAPE);
-            at += size > 0 ? size : 1;
-        } else if (*at == '"') {
-            if (is_value_end(at + 1, end, in_array))
-                break;
-            const char *before = before_space(begin, at);
-            if (before && is_key(at, end) && *before == '{') {
-                /* The next event begins within the string. */
-                return broken(cursor, before);
-            }
-            if (before && !in_array && is_key(at, end) && *before == ',') {
-                repair(cursor, ORR__JSON_REPAIR_UNCLOSED);
-                cursor->at = before;
-                *out_text =
-                    (struct orr__json_text){.at = begin, .length = (size_t)(before - begin)};
-                return true;
-            }
-            high = 0x80;
-            repair(cursor, ORR__JSON_REPAIR_QUOTE);
-            at++;
-        } else {
+            ended = tolerant_escape(cursor, in_array, &at);
+            if (cursor->state != ORR__JSON_OK)
+                return false;
+            continue;
+        }
+        if (*at != '"') {
             high = 0x80;
             repair(cursor, ORR__JSON_REPAIR_CONTROL);
             at++;
+            continue;
+        }
+        switch (classify_quote(cursor, in_array, begin, at, &comma)) {
+        case QUOTE_ENDS: ended = true; break;
+        case QUOTE_INSIDE:
+            high = 0x80;
+            repair(cursor, ORR__JSON_REPAIR_QUOTE);
+            at++;
+            break;
+        case QUOTE_MEMBER:
+            repair(cursor, ORR__JSON_REPAIR_UNCLOSED);
+            *out_text = (struct orr__json_text){.at = begin, .length = (size_t)(comma - begin)};
+            cursor->at = comma;
+            return true;
+        case QUOTE_BROKEN: return false;
         }
     }
     *out_text =

@@ -83,16 +83,18 @@ struct orr__json_value {
 enum { ORR__JSON_DEPTH_MAX = 64 };
 
 struct orr__json_cursor {
-    const char *at, *end; /* *end can be read and is NUL */
+    const char *at, *end; /* *end can be read: NUL, or a quote or bracket */
     const char *error_at; /* where it became BROKEN */
     enum orr__json_state state;
     bool tolerant;
     bool first;  /* in a container that was just begun */
+    bool open;   /* the text may go on behind its end */
     bool member; /* what orr__json_value reads is the value of a member, not an element */
     uint32_t repairs[ORR__JSON_REPAIR_COUNT]; /* done so far, places */
 };
 
-/* Starts reading `length` bytes; the byte behind must be there and NUL. */
+/* Starts reading `length` bytes. The byte behind must be there: NUL, or, for a piece of a longer text
+ * that ends with NUL somewhere, a quote or bracket. */
 void orr__json_begin(struct orr__json_cursor *cursor, const char *text, size_t length,
                      bool tolerant);
 
