@@ -70,6 +70,7 @@ void orr__event_read(const struct orr__event_keys *keys, struct orr__json_cursor
     event->ph = '\0';
     event->fields = 0;
     event->has = 0;
+    memset(event->field, 0, sizeof event->field);
     event->all_args.length = 0;
     event->is_object = orr__json_value(cursor, &value) && value.kind == ORR__JSON_OBJECT;
     if (!event->is_object) {

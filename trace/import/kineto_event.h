@@ -70,8 +70,8 @@ struct orr__event {
     bool is_object;
     uint32_t fields; /* bits of those that are there: 1 << ORR__FIELD_name */
     uint64_t has;    /* ORR__ARG_BIT(name) of those that are there */
-    struct orr__json_value field[ORR__FIELD_COUNT];
-    struct orr__json_value args[ORR__ARG_COUNT];
+    struct orr__json_value field[ORR__FIELD_COUNT]; /* absent: null, without text */
+    struct orr__json_value args[ORR__ARG_COUNT];    /* absent: whatever */
     struct orr__json_text all_args; /* the whole object, length 0 if there is none */
 };
 
