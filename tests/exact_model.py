@@ -269,11 +269,15 @@ class Model:
 
     def link(self):
         groups = collections.defaultdict(list)
+        self.begins = {}  # of all records, also those whose end cannot be: waits need no end
         for i, record in enumerate(self.trace.apis):
             if record["b"] >= record["a"]:  # the end of others is not known
                 known = record["correlation"] is not None and record["correlation"] >= 0
                 key = (record["process"], record["correlation"]) if known else (None, i)
                 groups[key].append(record)
+            if record["correlation"] is not None and record["correlation"] >= 0:
+                key = record["process"], record["correlation"]
+                self.begins[key] = min(self.begins.get(key, record["a"]), record["a"])
         self.calls = {key: Call(records) for key, records in groups.items()}
         for op in self.ops:
             op.call = self.calls.get((op.process, op.correlation))
@@ -295,14 +299,13 @@ class Model:
     def resolve(self):
         for wait in self.trace.waits:
             process = wait["process"]
-            record = self.calls.get((process, wait["record"]))
+            record = self.begins.get((process, wait["record"]))
             if record is None or wait["source"] is None or None in wait["source"][1]:
                 self.waits_unresolved += 1
                 continue
-            own = self.calls.get((process, wait["correlation"]))
-            at = own.a if own else wait["ts"]
+            at = self.begins.get((process, wait["correlation"]), wait["ts"])
             before = [op.e for op in self.ops if (op.device, op.stream) == wait["source"]
-                      and (op.call.a if op.call else op.s) < record.a]
+                      and (op.call.a if op.call else op.s) < record]
             if not before:
                 continue
             for op in self.ops:
