@@ -77,6 +77,11 @@ static void answer_host(struct orr__examination *x) {
     }
 }
 
+/* With work in one stream there is nothing to wait for between streams. */
+static bool one_stream(const struct orr_analysis *a) {
+    return a->idle_streams.streams <= 1;
+}
+
 static void answer_split(struct orr__examination *x) {
     const struct orr_analysis *a = x->a;
     const struct orr_events_source *s = &a->events.source;
@@ -90,7 +95,7 @@ static void answer_split(struct orr__examination *x) {
                           "%zu of %zu ops have no call, or start before it",
                           a->events.op_count - (size_t)a->split.ops, a->events.op_count);
     }
-    if (!s->knows_waits) {
+    if (!s->knows_waits && !one_stream(a)) {
         orr__doctor_limit(x, ORR_QUESTION_SPLIT, ORR_ABILITY_PARTLY,
                           "waits between streams are not recorded: dispatch contains them");
     } else if (s->event_waits_unresolved > 0) {
@@ -103,7 +108,10 @@ static void answer_split(struct orr__examination *x) {
 
 static void answer_dependencies(struct orr__examination *x) {
     const struct orr_events_source *s = &x->a->events.source;
-    if (!s->knows_waits) {
+    if (one_stream(x->a)) {
+        orr__doctor_limit(x, ORR_QUESTION_DEPENDENCIES, ORR_ABILITY_YES,
+                          "all work is in one stream");
+    } else if (!s->knows_waits) {
         orr__doctor_limit(x, ORR_QUESTION_DEPENDENCIES, ORR_ABILITY_NO,
                           "waits between streams are not recorded");
     } else if (s->event_waits_unresolved > 0) {
@@ -135,7 +143,7 @@ static void answer_path(struct orr__examination *x) {
         orr__doctor_limit(x, ORR_QUESTION_PATH, all ? ORR_ABILITY_NO : ORR_ABILITY_PARTLY,
                           "it leads through ops without a call, or that start before it");
     }
-    if (!x->a->events.source.knows_waits) {
+    if (!x->a->events.source.knows_waits && !one_stream(x->a)) {
         orr__doctor_limit(x, ORR_QUESTION_PATH, ORR_ABILITY_PARTLY,
                           "waits between streams are not recorded, so it cannot cross them");
     }
@@ -178,6 +186,14 @@ static void answer_communication(struct orr__examination *x) {
                           "a job of %llu processes without one communication op: names or records "
                           "are missing",
                           (count)a->events.source.world_size);
+    }
+    if (comm == 0 && a->events.source.world_size <= 1) {
+        bool alone = a->events.source.world_size == 1 || is_own(a);
+        orr__doctor_limit(x, ORR_QUESTION_COMMUNICATION,
+                          alone ? ORR_ABILITY_YES : ORR_ABILITY_PARTLY,
+                          alone ? "there is none"
+                                : "there is none, and the trace does not say of how many processes "
+                                  "the job was");
     }
     if (comm == 0) {
         orr__doctor_limit(x, ORR_QUESTION_COLLECTIVES, ORR_ABILITY_NO, "no communication op");

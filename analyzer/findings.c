@@ -60,7 +60,10 @@ typedef unsigned long long count;
 static enum orr_status check_source(struct orr_analysis *a) {
     const struct orr_events_source *s = &a->events.source;
     enum orr_status status = ORR_OK;
-    if (s->status[0] != '\0' && strcmp(s->status, "ok") != 0) {
+    if (strcmp(s->status, "running") == 0) {
+        status = add(a, "run_not_ok", "warning", "",
+                     "the run did not come to an end: what it did last may be missing");
+    } else if (s->status[0] != '\0' && strcmp(s->status, "ok") != 0) {
         status = add(a, "run_not_ok", "warning", "",
                      "the run ended as \"%s\": the trace is what it left", s->status);
     }

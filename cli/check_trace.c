@@ -18,6 +18,20 @@ static enum orr_status add_end(const struct orr_timeline *timeline, const struct
     return status == ORR_OK ? ORR_OK : orr_error_set(error, status, "no memory for findings");
 }
 
+/* A verdict about a run that did not reach its end is one about its begin. */
+static void warn_of_end(const struct orr_cli *cli, const char *path, const char *end) {
+    if (!end || strcmp(end, "ok") == 0)
+        return;
+    if (strcmp(end, "running") == 0)
+        fprintf(cli->err,
+                "warning: %s: its run did not come to an end; what it did last may be missing\n",
+                path);
+    else
+        fprintf(cli->err,
+                "warning: %s: its run ended as \"%s\"; what it did not reach is not checked\n",
+                path, end);
+}
+
 static enum orr_status check(const struct orr_cli *cli, const struct orr_check_request *request,
                              struct orr_run_check *out_check, struct orr_error *error) {
     struct orr_timeline *timeline = NULL;
@@ -37,11 +51,8 @@ static enum orr_status check(const struct orr_cli *cli, const struct orr_check_r
     }
     if (status == ORR_OK)
         status = orr_run_check_end(monitor, NULL, cli->memory, out_check, error);
-    const char *end = status == ORR_OK ? orr_timeline_meta(timeline, "status") : NULL;
-    if (end && strcmp(end, "running") == 0)
-        fprintf(cli->err,
-                "warning: %s: its run did not come to an end; what it did last may be missing\n",
-                request->path);
+    if (status == ORR_OK)
+        warn_of_end(cli, request->path, orr_timeline_meta(timeline, "status"));
     if (status == ORR_OK)
         status = add_end(timeline, cli->memory, out_check, error);
     orr_monitor_destroy(&monitor);

@@ -520,12 +520,14 @@ static void what_is_not_recorded_is_not_claimed(void **state) {
     orr__builder_source(t.builder)->knows_syncs = false;
     call(&t, 1, "hipLaunchKernel", 0, 10);
     call(&t, 2, "hipDeviceSynchronize", 20, 300);
+    call(&t, 3, "hipLaunchKernel", 10, 15);
     op(&t, 0, 1, "k", 100, 200);
+    op(&t, 1, 3, "k", 200, 300);
     const struct orr_analysis *a = analyze(&t);
     answers(a, ORR_QUESTION_SPLIT, ORR_ABILITY_PARTLY, "dispatch contains them");
     answers(a, ORR_QUESTION_DEPENDENCIES, ORR_ABILITY_NO, NULL);
     answers(a, ORR_QUESTION_SYNC, ORR_ABILITY_PARTLY, "by their names: 1");
-    answers(a, ORR_QUESTION_ROOFLINE, ORR_ABILITY_NO, "0 of 1");
+    answers(a, ORR_QUESTION_ROOFLINE, ORR_ABILITY_NO, "0 of 2");
     answers(a, ORR_QUESTION_MEMORY, ORR_ABILITY_NO, NULL);
     answers(a, ORR_QUESTION_RACES, ORR_ABILITY_NO, NULL);
     char *json = NULL;
