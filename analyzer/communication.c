@@ -191,7 +191,10 @@ static enum orr_status count_op(struct builder *b, const struct orr_events_op *o
     if (status == ORR_OK) {
         struct orr_communication_cell *cell = &out->cells[b->cell_of[row] - 1];
         bool grouped = op->collective != ORR_EVENTS_NONE;
+        bool partial = !grouped || !orr_events_whole(&b->events->collectives[op->collective]);
         cell->sums.ops++;
+        cell->sums.partial += partial;
+        out->rows[row].sums.partial += partial;
         cell->bytes += grouped ? b->events->collectives[op->collective].bytes : 0;
         out->rows[row].sums.ops++;
     }

@@ -30,6 +30,8 @@ struct orr_communication_sums {
     int64_t time_ns; /* instants that belong to them */
     int64_t exposed_ns;
     int64_t waiting_ns; /* of exposed_ns */
+    uint64_t partial;   /* ops whose collective has members in no trace, or is not known: what they
+                         * waited is in no sum */
 };
 
 /* One axis and kind, over all devices. */

@@ -181,6 +181,17 @@ static void answer_communication(struct orr__examination *x) {
         comm += op->activity == ORR_ACTIVITY_COMM;
         described += op->activity == ORR_ACTIVITY_COMM && op->collective != ORR_EVENTS_NONE;
     }
+    uint64_t partial = 0, collectives = 0;
+    for (size_t i = 0; i < a->roofline.collective_count; i++) {
+        partial += a->roofline.collectives[i].partial;
+        collectives += a->roofline.collectives[i].count;
+    }
+    if (partial > 0) {
+        orr__doctor_limit(x, ORR_QUESTION_COLLECTIVES, ORR_ABILITY_PARTLY,
+                          "%llu of %llu have members in no trace: transfer and waiting are not "
+                          "known; analyze all ranks together",
+                          (count)partial, (count)collectives);
+    }
     if (comm == 0 && a->events.source.world_size > 1) {
         orr__doctor_limit(x, ORR_QUESTION_COMMUNICATION, ORR_ABILITY_NO,
                           "a job of %llu processes without one communication op: names or records "

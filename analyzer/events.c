@@ -538,6 +538,15 @@ static void find_last_members(struct orr_events *events) {
     }
 }
 
+bool orr_events_whole(const struct orr_events_collective *collective) {
+    static const char *const pairs[] = {"send", "recv", "send_receive"};
+    uint32_t needed = collective->size;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        needed = strcmp(collective->kind, pairs[i]) == 0 ? 2 : needed;
+    }
+    return needed > 0 && collective->members >= needed;
+}
+
 /* A recorded ready time beyond what the edges explain is a dependency that has no edge: it is
  * believed, and counted, as is one that is earlier. */
 static void check_ready_times(struct orr_events *events) {

@@ -294,6 +294,10 @@ static inline bool orr_events_early(const struct orr_events *events,
     return op->call != ORR_EVENTS_NONE && op->start_ns < events->calls[op->call].begin_ns;
 }
 
+/* True if all members of a collective are in the trace, two of a send and its receive: only then is
+ * it known who came last. A trace of one rank has its own members only. */
+bool orr_events_whole(const struct orr_events_collective *collective);
+
 /* p: the largest end of earlier ops of its stream, or ORR_TIME_NONE. */
 static inline int64_t orr_events_previous_end(const struct orr_events *events,
                                               const struct orr_events_op *op) {

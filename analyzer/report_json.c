@@ -330,9 +330,10 @@ static void put_collectives(struct json *j, const struct orr_analysis *a) {
         put_count(j, "size", row->size);
         put_count(j, "bytes", row->bytes);
         put_count(j, "count", row->count);
-        put_int(j, "transfer_ns", row->transfer_ns);
-        put_int(j, "arrival_wait_ns", row->arrival_ns);
+        put_time_or_null(j, "transfer_ns", row->partial < row->count, row->transfer_ns);
+        put_time_or_null(j, "arrival_wait_ns", row->partial < row->count, row->arrival_ns);
         put_count(j, "mismatched", row->mismatched);
+        put_count(j, "partial", row->partial);
         if (row->bus_bandwidth > 0) {
             put_count(j, "bus_bytes_per_s", row->bus_bandwidth);
         } else {

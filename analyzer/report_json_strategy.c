@@ -77,7 +77,7 @@ static void put_sums(struct json *j, const struct orr_communication_sums *sums) 
     put_int(j, "time_ns", sums->time_ns);
     put_int(j, "exposed_ns", sums->exposed_ns);
     put_int(j, "overlapped_ns", sums->time_ns - sums->exposed_ns);
-    put_int(j, "waiting_ns", sums->waiting_ns);
+    put_time_or_null(j, "waiting_ns", sums->partial == 0, sums->waiting_ns);
 }
 
 void orr__json_communication(struct json *j, const struct orr_analysis *a) {
@@ -89,7 +89,11 @@ void orr__json_communication(struct json *j, const struct orr_analysis *a) {
         put_string(j, "axis", row->axis);
         put_string(j, "kind", row->kind);
         put_count(j, "count", row->count);
-        put_wide(j, "bytes", row->bytes);
+        if (row->count > 0) {
+            put_wide(j, "bytes", row->bytes);
+        } else {
+            put_null(j, "bytes");
+        }
         put_sums(j, &row->sums);
         put_close(j, "}");
     }
@@ -105,7 +109,11 @@ static void put_device_communication(struct json *j, const struct orr_analysis *
         put_open(j, NULL, "{");
         put_string(j, "axis", row->axis);
         put_string(j, "kind", row->kind);
-        put_wide(j, "bytes", c->cells[i].bytes);
+        if (row->count > 0) {
+            put_wide(j, "bytes", c->cells[i].bytes);
+        } else {
+            put_null(j, "bytes");
+        }
         put_sums(j, &c->cells[i].sums);
         put_close(j, "}");
     }

@@ -27,10 +27,10 @@ static void add_communication_row(struct orr_table *table,
     orr__table_row(table, "%s|%s|%llu|%s|%s|%s|%s|%s|%s",
                    row->axis[0] ? orr__table_clean(row->axis, axis) : "-",
                    orr__table_clean(row->kind, kind), (unsigned long long)row->count,
-                   orr__amount_text(row->bytes, "B", bytes), orr__time_text(sums->time_ns, time),
-                   orr__time_text(sums->exposed_ns, exposed),
+                   row->count > 0 ? orr__amount_text(row->bytes, "B", bytes) : "unknown",
+                   orr__time_text(sums->time_ns, time), orr__time_text(sums->exposed_ns, exposed),
                    orr__percent_text(sums->exposed_ns, sums->time_ns, share),
-                   orr__time_text(sums->waiting_ns, waiting),
+                   sums->partial == 0 ? orr__time_text(sums->waiting_ns, waiting) : "unknown",
                    orr__time_text(sums->time_ns - sums->exposed_ns, overlapped));
 }
 

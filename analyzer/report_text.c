@@ -575,12 +575,13 @@ static void add_collective_row(struct orr_table *table, const struct orr_collect
     char kind[ORR_TABLE_CELL_MAX + 1], group[ORR_TABLE_CELL_MAX + 1];
     char bytes[ORR_NUMBER_TEXT_MAX], time[ORR_NUMBER_TEXT_MAX], rate[ORR_NUMBER_TEXT_MAX];
     char wait[ORR_NUMBER_TEXT_MAX], links[ORR_NUMBER_TEXT_MAX];
+    bool known = row->partial < row->count;
     orr__table_row(table, "%s|%s|%u|%s|%llu|%s|%s|%s%s%s", orr__table_clean(row->kind, kind),
                    orr__table_clean(row->group, group), row->size,
                    orr__amount_text(row->bytes, "B", bytes), (unsigned long long)row->count,
-                   orr__time_text(row->transfer_ns, time),
+                   known ? orr__time_text(row->transfer_ns, time) : "unknown",
                    row->bus_bandwidth > 0 ? orr__amount_text(row->bus_bandwidth, "B/s", rate) : "-",
-                   orr__time_text(row->arrival_ns, wait), modelled ? "|" : "",
+                   known ? orr__time_text(row->arrival_ns, wait) : "unknown", modelled ? "|" : "",
                    !modelled              ? ""
                    : row->modelled_ns > 0 ? orr__time_text(row->modelled_ns, links)
                                           : "-");
@@ -612,6 +613,22 @@ static void add_emulated_note(struct report *r) {
     orr__text_append(&r->text, "\n", 1);
 }
 
+/* Of a rank's trace: how long a member waited for the others is known with theirs. */
+static void add_partial_note(struct report *r) {
+    const struct orr_roofline *roofline = &r->a->roofline;
+    uint64_t partial = 0, count = 0;
+    for (size_t i = 0; i < roofline->collective_count; i++) {
+        partial += roofline->collectives[i].partial;
+        count += roofline->collectives[i].count;
+    }
+    if (partial > 0) {
+        orr__text_add(&r->text,
+                      "  %llu of %llu have members that are not in this trace: their transfer is "
+                      "unknown without the traces of all ranks\n",
+                      (unsigned long long)partial, (unsigned long long)count);
+    }
+}
+
 static void add_collectives(struct report *r) {
     const struct orr_analysis *a = r->a;
     if (a->roofline.collective_count == 0) {
@@ -633,6 +650,7 @@ static void add_collectives(struct report *r) {
     }
     orr__table_end(&table, &r->text);
     more_rows(r, a->roofline.collective_count, ROWS);
+    add_partial_note(r);
     add_emulated_note(r);
 }
 

@@ -509,7 +509,7 @@ static void bus_factor(const char *kind, uint64_t size, uint64_t *out_up, uint64
 }
 
 static void set_bus_bandwidth(struct orr_collective_row *row) {
-    uint64_t up, down, moved = row->count - row->mismatched;
+    uint64_t up, down, moved = row->count - row->partial - row->mismatched;
     bus_factor(row->kind, row->size, &up, &down);
     if (row->transfer_ns <= 0 || up == 0 || moved == 0) {
         return;
@@ -542,6 +542,10 @@ static size_t merge_collectives(const struct orr_events *events, const struct me
         row->count++;
         row->emulated += c->emulated;
         row->modelled_ns = orr__add_ns(row->modelled_ns, c->modelled_ns);
+        if (!orr_events_whole(c)) {
+            row->partial++;
+            continue;
+        }
         row->arrival_ns = orr__add_ns(row->arrival_ns, meetings[index].wait_ns);
         int64_t transfer = meetings[index].first_end_ns - meetings[index].last_start_ns;
         if (transfer < 0) {

@@ -92,6 +92,7 @@ struct orr_collective_row {
     uint64_t bytes; /* of one collective, as recorded */
     uint64_t count;
     uint64_t mismatched; /* those whose members do not overlap: no transfer, left out of its sum */
+    uint64_t partial;    /* those with members in no trace: in neither of the sums below */
     int64_t transfer_ns; /* sum over collectives of smallest end - largest start */
     int64_t arrival_ns;  /* sum over members of largest start - own start */
     uint64_t bus_bandwidth; /* byte/s, 0 unknown */

@@ -302,6 +302,53 @@ static void kernels_communicate_by_their_names(void **state) {
     finish(&t);
 }
 
+/* A group of two ranks, of which `members` are in the trace: how much of its collective is known. */
+static const struct orr_analysis *a_collective_of_two(struct trace *t, unsigned members) {
+    start(t);
+    struct orr_timeline_communicator *communicator = orr__builder_communicator(t->builder);
+    uint32_t id = communicator->id;
+    communicator->name = text(t, "group");
+    struct orr_timeline_collective *collective = orr__builder_collective(t->builder);
+    uint64_t number = collective->id;
+    collective->communicator = id;
+    collective->kind = text(t, "all_reduce");
+    collective->bytes = 1000;
+    for (unsigned rank = 0; rank < 2; rank++) {
+        struct orr_timeline_member *member = orr__builder_member(t->builder);
+        member->communicator = id;
+        member->rank = rank;
+    }
+    for (unsigned rank = 0; rank < members; rank++) {
+        uint64_t command =
+            op_of(t, rank, 0, 7, 1 + rank, "ncclAllReduce", 100 + 50 * rank, 300)->id;
+        struct orr_timeline_collective_member *member = orr__builder_collective_member(t->builder);
+        *member = (struct orr_timeline_collective_member){number, command, rank};
+    }
+    return analyze(t);
+}
+
+static void who_came_last_is_known_with_all_members(void **state) {
+    (void)state;
+    struct trace t;
+    char *json = NULL;
+    size_t length;
+    const struct orr_analysis *a = a_collective_of_two(&t, 2);
+    assert_int_equal(a->roofline.collectives[0].partial, 0);
+    assert_int_equal(a->roofline.collectives[0].transfer_ns, 150);
+    assert_int_equal(a->roofline.collectives[0].arrival_ns, 50);
+    answers(a, ORR_QUESTION_COLLECTIVES, ORR_ABILITY_YES, NULL);
+    finish(&t);
+    a = a_collective_of_two(&t, 1);
+    assert_int_equal(a->roofline.collectives[0].partial, 1);
+    assert_int_equal(a->roofline.collectives[0].bus_bandwidth, 0);
+    answers(a, ORR_QUESTION_COLLECTIVES, ORR_ABILITY_PARTLY, "1 of 1 have members in no trace");
+    assert_int_equal(orr_report_json(a, &json, &length), ORR_OK);
+    assert_non_null(strstr(json, "\"transfer_ns\": null, \"arrival_wait_ns\": null"));
+    assert_non_null(strstr(json, "\"waiting_ns\": null"));
+    orr_memory_free(&t.memory, json);
+    finish(&t);
+}
+
 static void a_job_without_communication_is_an_error(void **state) {
     (void)state;
     struct trace t;
@@ -708,6 +755,7 @@ int main(void) {
         cmocka_unit_test(calls_that_cannot_be_own_nothing),
         cmocka_unit_test(processes_do_not_share_correlations),
         cmocka_unit_test(kernels_communicate_by_their_names),
+        cmocka_unit_test(who_came_last_is_known_with_all_members),
         cmocka_unit_test(a_job_without_communication_is_an_error),
         cmocka_unit_test(waits_between_streams_delay_ops),
         cmocka_unit_test(only_calls_that_wait_observe),
