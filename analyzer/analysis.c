@@ -88,6 +88,10 @@ static enum orr_status compute(struct orr_analysis *a) {
         orr_idle_streams_compute(&a->events, &a->options, &a->idle_streams);
         status = orr_roofline_compute(&a->events, &a->options, a->memory, &a->roofline);
     }
+    if (status == ORR_OK && a->timeline) {
+        status = orr_framework_compute(a->timeline, &a->events, &a->options, a->memory,
+                                       &a->roofline, &a->explain.framework);
+    }
     struct orr_hosts hosts = {0};
     if (status == ORR_OK) {
         status = orr_hosts_create(&a->events, a->memory, &hosts);
@@ -97,6 +101,12 @@ static enum orr_status compute(struct orr_analysis *a) {
     }
     if (status == ORR_OK) {
         status = report_devices(a, &hosts);
+    }
+    if (status == ORR_OK) {
+        status = orr_explain_compute(a->timeline, &a->events, &hosts, &a->options,
+                                     a->roofline.bounds,
+                                     (struct orr_interval){a->begin_ns, a->end_ns}, a->memory,
+                                     &a->explain);
     }
     orr_hosts_free(a->memory, &hosts);
     if (status == ORR_OK) {
@@ -188,6 +198,7 @@ void orr_analysis_destroy(struct orr_analysis **analysis) {
     orr_memory_free(memory, a->rows);
     orr_split_free(memory, &a->split);
     orr_roofline_free(memory, &a->roofline);
+    orr_explain_free(memory, &a->explain);
     orr_phases_free(memory, &a->phases);
     orr_communication_free(memory, &a->communication);
     orr_pipelines_free(memory, &a->pipelines);

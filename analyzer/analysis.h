@@ -20,6 +20,7 @@
 #include "analyzer/events.h"
 #include "analyzer/doctor.h"
 #include "analyzer/exact.h"
+#include "analyzer/explain.h"
 #include "analyzer/findings.h"
 #include "analyzer/graph_replays.h"
 #include "analyzer/idle_streams.h"
@@ -43,6 +44,7 @@ struct orr_analysis {
     uint32_t *rows;
     struct orr_idle_streams idle_streams;
     struct orr_roofline roofline;
+    struct orr_explain explain;
     struct orr_device_report *devices; /* one per device of the events, by index; owned */
     size_t device_count;
     struct orr_phases phases;

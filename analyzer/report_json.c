@@ -266,6 +266,14 @@ static void put_phases(struct json *j, const struct orr_analysis *a) {
     put_close(j, "]");
 }
 
+static void put_wide_or_null(struct json *j, const char *name, bool known, orr_u128 value) {
+    if (known) {
+        put_wide(j, name, value);
+    } else {
+        put_null(j, name);
+    }
+}
+
 static void put_row(struct json *j, const struct orr_analysis *a,
                     const struct orr_operator_row *row) {
     orr_u128 bytes = row->bytes_read + row->bytes_written, up, down;
@@ -273,13 +281,16 @@ static void put_row(struct json *j, const struct orr_analysis *a,
     orr_roof_fraction(&roof, &up, &down);
     bool known = row->no_cost == 0;
     put_open(j, NULL, "{");
+    if (a->explain.framework.row_count > 0) {
+        put_string(j, "level", "kernel");
+    }
     put_operator_name(j, a, row->operator_index);
     put_count(j, "count", row->count);
-    put_wide(j, "flops", row->flops);
-    put_wide(j, "bytes", bytes);
-    put_wide(j, "bytes_read", row->bytes_read);
-    put_wide(j, "bytes_written", row->bytes_written);
-    put_wide(j, "bytes_broadcast", row->bytes_broadcast);
+    put_wide_or_null(j, "flops", known, row->flops);
+    put_wide_or_null(j, "bytes", known, bytes);
+    put_wide_or_null(j, "bytes_read", known, row->bytes_read);
+    put_wide_or_null(j, "bytes_written", known, row->bytes_written);
+    put_wide_or_null(j, "bytes_broadcast", known, row->bytes_broadcast);
     put_ratio(j, "intensity", row->flops, known ? bytes : 0, 4);
     put_int(j, "time_ns", row->time_ns);
     put_int(j, "host_ns", row->host_ns);
@@ -301,6 +312,7 @@ static void put_row(struct json *j, const struct orr_analysis *a,
 
 static void put_roofline(struct json *j, const struct orr_analysis *a) {
     put_open(j, "roofline", "[");
+    orr__json_framework(j, a);
     for (size_t i = 0; i < a->roofline.row_count; i++) {
         line(j);
         put_row(j, a, &a->roofline.rows[i]);
@@ -442,6 +454,7 @@ enum orr_status orr_report_json(const struct orr_analysis *analysis, char **out_
     put_phases(&j, analysis);
     put_roofline(&j, analysis);
     put_collectives(&j, analysis);
+    orr__json_explain(&j, analysis);
     orr__json_communication(&j, analysis);
     orr__json_pipelines(&j, analysis);
     orr__json_ranks(&j, analysis);

@@ -129,6 +129,14 @@ void orr__json_exact(struct json *j, const struct orr_analysis *a);
 /* "rank_analysis": {...}, or null where no devices communicate with each other */
 void orr__json_ranks(struct json *j, const struct orr_analysis *a);
 
+/* --- report_json_explain.c --- */
+
+/* Items of "roofline": the operators of a framework. */
+void orr__json_framework(struct json *j, const struct orr_analysis *a);
+/* "peaks": [...], "steps": [...], "annotations": [...], "queue_depth": [...], "memory_timeline":
+ * [...] and what goes with them */
+void orr__json_explain(struct json *j, const struct orr_analysis *a);
+
 /* --- report_json_doctor.c --- */
 
 /* "doctor": {...} */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyzer/report_devices.h"
+#include "analyzer/report_explain.h"
 #include "analyzer/report_memory.h"
 #include "analyzer/report_strategy.h"
 #include "analyzer/report_why.h"
@@ -95,6 +96,7 @@ static void add_source(struct report *r) {
         orr__text_add(&r->text, "times: modelled; they come from a cost model, and so does every "
                                 "class below: nothing here is measured on a real device\n");
     }
+    orr__report_peaks(a, &r->text);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -190,8 +192,19 @@ static void add_elementwise(struct report *r) {
     }
 }
 
+static void add_explained(struct report *r) {
+    orr__report_annotations(r->a, &r->text);
+    orr__report_steps(r->a, &r->text);
+    orr__report_queues(r->a, &r->text);
+}
+
 static void add_operators(struct report *r) {
     if (r->a->roofline.row_count == 0) {
+        return;
+    }
+    if (strcmp(r->a->events.source.format, "orrery") != 0) {
+        orr__report_framework(r->a, &r->text);
+        orr__report_kernels(r->a, &r->text);
         return;
     }
     heading(r,
@@ -728,10 +741,10 @@ enum orr_status orr_report_text(const struct orr_analysis *analysis, char **out_
                                 size_t *out_length) {
     struct report r = {.a = analysis, .text = {.memory = analysis->memory}};
     void (*const sections[])(struct report *) = {
-        add_first_line,  add_source,      add_classes,       add_overlap,   add_idle_streams,
-        add_device_rows, add_operators,   add_launches,      add_timing,    add_commands,
-        add_phases,      add_collectives, add_communication, add_pipelines, add_path,
-        add_memory,      add_findings,    add_options};
+        add_first_line,  add_source,    add_classes,     add_overlap,       add_idle_streams,
+        add_device_rows, add_operators, add_launches,    add_timing,        add_commands,
+        add_explained,   add_phases,    add_collectives, add_communication, add_pipelines,
+        add_path,        add_memory,    add_findings,    add_options};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         sections[i](&r);
     }

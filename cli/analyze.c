@@ -7,12 +7,14 @@
 #include "analyzer/report_text.h"
 #include "cli/cli.h"
 #include "cli/html.h"
+#include "cli/peaks.h"
 #include "cli/rank_set.h"
 #include "cli/trace_name.h"
 #include "cli/traces.h"
 
 static const char usage[] =
     "usage: orrery analyze TRACE... [--json] [--html FILE] [--begin NS] [--end NS] [--strict]\n"
+    "                      [--bandwidth BYTES_PER_S] [--peak UNIT.DTYPE=FLOPS,...]\n"
     "\n"
     "Explains a trace: where the time of every device went, whether launches, memory, arithmetic\n"
     "or communication limit it, and what would help. A trace is one that `orrery run` left, a\n"
@@ -24,7 +26,10 @@ static const char usage[] =
     "  --html FILE writes the report as one HTML file, too: charts, tables, no network\n"
     "  --begin NS  looks at the time from NS on (of the trace's clock), one step of several\n"
     "  --end NS    and before NS; without them, from the first to the last op\n"
-    "  --strict    a trace that is cut or damaged is refused instead of repaired\n";
+    "  --strict    a trace that is cut or damaged is refused instead of repaired\n"
+    "  --bandwidth byte/s of the devices' memory for the roofline, as 3.35e12\n"
+    "  --peak      FLOP/s by unit (vector, matrix) and type, as matrix.bf16=989e12; without these,\n"
+    "              those of the trace, or of the machine that a device's name means\n";
 
 struct request {
     const char *const *paths;
@@ -114,6 +119,8 @@ static enum orr_exit analyze(const struct orr_cli *cli, const struct request *re
     struct orr_traces traces = {0};
     enum orr_status status =
         orr_cli_read_traces(cli, request->paths, request->count, &request->import, &traces, &error);
+    for (size_t i = 0; i < traces.count && status == ORR_OK; i++)
+        status = orr_cli_fill_peaks(cli, traces.items[i].timeline, &error);
     enum orr_exit exit = status != ORR_OK    ? orr_cli_fail(cli, &error)
                          : traces.count == 1 ? analyze_one(cli, request, &traces.items[0])
                                              : analyze_set(cli, request, &traces);
@@ -123,10 +130,11 @@ static enum orr_exit analyze(const struct orr_cli *cli, const struct request *re
 
 enum orr_exit orr_cli_analyze(const struct orr_cli *cli, int argc, char **argv) {
     int as_json = 0, strict = 0, help;
-    const char *begin = NULL, *end = NULL, *html = NULL;
-    const struct orr_cli_option options[] = {{"--json", NULL, &as_json},  {"--html", &html, NULL},
-                                             {"--begin", &begin, NULL},   {"--end", &end, NULL},
-                                             {"--strict", NULL, &strict}, {NULL, NULL, NULL}};
+    const char *begin = NULL, *end = NULL, *html = NULL, *bandwidth = NULL, *peak = NULL;
+    const struct orr_cli_option options[] = {
+        {"--json", NULL, &as_json}, {"--html", &html, NULL},     {"--begin", &begin, NULL},
+        {"--end", &end, NULL},      {"--strict", NULL, &strict}, {"--bandwidth", &bandwidth, NULL},
+        {"--peak", &peak, NULL},    {NULL, NULL, NULL}};
     struct orr_cli_positional words;
     enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
     if (exit != ORR_EXIT_OK || help)
@@ -141,5 +149,9 @@ enum orr_exit orr_cli_analyze(const struct orr_cli *cli, int argc, char **argv) 
                               .options = orr_analysis_options_default()};
     if (!read_time(begin, &request.options.begin_ns) || !read_time(end, &request.options.end_ns))
         return orr_cli_usage(cli, argv[0], "--begin and --end take a number of ns");
+    const char *wrong = orr_cli_parse_bandwidth(bandwidth, &request.options.peaks);
+    wrong = wrong ? wrong : orr_cli_parse_peaks(peak, &request.options.peaks);
+    if (wrong)
+        return orr_cli_usage(cli, argv[0], "%s", wrong);
     return analyze(cli, &request);
 }

@@ -87,7 +87,7 @@ static void add_memory(struct orr__kineto *k) {
         enum orr__arg arg;
         const char *name;
     } totals[] = {{ORR__ARG_MEMORY_ALLOCATED, "memory bytes"},
-                  {ORR__ARG_MEMORY_RESERVED, "memory reserved bytes"}};
+                  {ORR__ARG_MEMORY_RESERVED, "reserved bytes"}};
     uint64_t type, bytes;
     uint32_t device;
     int64_t ts_ns;
