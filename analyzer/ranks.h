@@ -33,7 +33,8 @@
  *
  * Waits, of corrected times. arrival = the largest start; a rank waits arrival - its own start;
  * transfer = the smallest end - arrival. If that is negative, members do not overlap: counted as
- * mismatched, and left out of all sums. The last rank causes arrival - the second largest start.
+ * mismatched, and left out of all sums. The last rank causes arrival - the second largest start;
+ * where several arrive together, none of them counts as last.
  * Members of our own simulated collectives start together: there, arriving is being ready.
  *
  * Threads: pure functions. */

@@ -58,6 +58,9 @@ static void add_up(struct orr_ranks *ranks, const struct orr_ranks_collective *c
         rank->comm_ns = orr__add_ns(rank->comm_ns, orr__ranks_add(m->end_ns, -m->start_ns));
         rank->transfer_ns = orr__add_ns(rank->transfer_ns, c->transfer_ns);
     }
+    if (c->caused_ns == 0) {
+        return; /* several are last, and none of them alone makes others wait */
+    }
     ranks->items[c->last].last++;
     ranks->items[c->last].wait_caused_ns =
         orr__add_ns(ranks->items[c->last].wait_caused_ns, c->caused_ns);

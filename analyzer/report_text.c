@@ -7,6 +7,7 @@
 #include "analyzer/report_explain.h"
 #include "analyzer/report_memory.h"
 #include "analyzer/report_strategy.h"
+#include "analyzer/report_text_ranks.h"
 #include "analyzer/report_why.h"
 #include "analyzer/table.h"
 #include "analyzer/text.h"
@@ -702,6 +703,7 @@ static void add_path(struct report *r) {
 
 static void add_communication(struct report *r) {
     orr__report_communication(r->a, &r->text);
+    orr__report_stragglers(r->a, &r->text);
 }
 
 static void add_pipelines(struct report *r) {

@@ -24,6 +24,7 @@ struct merging {
     struct orr_merge_part *how;
     struct orr_merge_collective *collectives;
     struct orr_merge_member *members;
+    uint32_t *device_ranks; /* of all parts, one after the other */
 };
 
 static void free_merging(const struct orr_cli *cli, struct merging *merging) {
@@ -31,6 +32,7 @@ static void free_merging(const struct orr_cli *cli, struct merging *merging) {
     orr_memory_free(cli->memory, merging->how);
     orr_memory_free(cli->memory, merging->collectives);
     orr_memory_free(cli->memory, merging->members);
+    orr_memory_free(cli->memory, merging->device_ranks);
 }
 
 static uint64_t command_of(const struct orr_ranks_input *input, uint32_t op) {
@@ -60,6 +62,34 @@ static size_t fill_match(const struct orr_ranks *ranks, const struct orr_ranks_i
     return count;
 }
 
+/* The rank of each device of a part: of the one that communicates on it, else the part's first. */
+static void fill_devices(const struct orr_ranks *ranks, size_t part,
+                         const struct orr_timeline *timeline, uint32_t *device_ranks) {
+    for (size_t d = 0; d < timeline->device_count; d++)
+        device_ranks[d] = ranks->parts[part].rank;
+    for (size_t i = ranks->count; i > 0; i--) {
+        const struct orr_rank *r = &ranks->items[i - 1];
+        const struct orr_timeline_device *device = r->part == part && r->device != ORR_ID_NONE
+                                                       ? orr_timeline_device(timeline, r->device)
+                                                       : NULL;
+        if (device)
+            device_ranks[device - timeline->devices] = r->rank;
+    }
+}
+
+static void fill_parts(const struct orr_ranks *ranks, const struct orr_ranks_input *inputs,
+                       struct merging *m) {
+    size_t device = 0;
+    for (size_t p = 0; p < ranks->part_count; p++) {
+        m->parts[p] = inputs[ranks->parts[p].input].timeline;
+        m->how[p] = (struct orr_merge_part){.rank = ranks->parts[p].rank,
+                                            .offset_ns = orr_ranks_shift(ranks, &ranks->parts[p]),
+                                            .device_ranks = m->device_ranks + device};
+        fill_devices(ranks, p, m->parts[p], m->device_ranks + device);
+        device += m->parts[p]->device_count;
+    }
+}
+
 static enum orr_status merge(const struct orr_cli *cli, const struct orr_ranks *ranks,
                              const struct orr_ranks_input *inputs,
                              struct orr_timeline **out_timeline, struct orr_error *error) {
@@ -71,16 +101,15 @@ static enum orr_status merge(const struct orr_cli *cli, const struct orr_ranks *
         .collectives =
             orr_memory_alloc(memory, ranks->collective_count * sizeof *m.collectives + 1),
         .members = orr_memory_alloc(memory, ranks->member_count * sizeof *m.members + 1)};
+    size_t devices = 1;
+    for (size_t p = 0; p < count; p++)
+        devices += inputs[p].timeline->device_count;
+    m.device_ranks = orr_memory_alloc(memory, devices * sizeof *m.device_ranks);
     enum orr_status status;
-    if (!m.parts || !m.how || !m.collectives || !m.members) {
+    if (!m.parts || !m.how || !m.collectives || !m.members || !m.device_ranks) {
         status = orr_error_set(error, ORR_NO_MEMORY, "no memory to join %zu traces", count);
     } else {
-        for (size_t p = 0; p < count; p++) {
-            m.parts[p] = inputs[ranks->parts[p].input].timeline;
-            m.how[p] =
-                (struct orr_merge_part){.rank = ranks->parts[p].rank,
-                                        .offset_ns = orr_ranks_shift(ranks, &ranks->parts[p])};
-        }
+        fill_parts(ranks, inputs, &m);
         struct orr_merge_match match = {
             .collectives = m.collectives,
             .members = m.members,

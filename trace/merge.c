@@ -294,13 +294,18 @@ static size_t mark_devices(struct orr__merge_part *part, bool all) {
     return count;
 }
 
+static uint32_t rank_of_device(const struct orr__merge_part *part, size_t index) {
+    return part->device_ranks ? part->device_ranks[index] : part->rank;
+}
+
 static const char *device_name(struct orr__merge *merge, const struct orr__merge_part *part,
                                const struct orr_timeline_device *device) {
+    uint32_t rank = rank_of_device(part, (size_t)(device - part->timeline->devices));
     char plain[NAME_MAX_BYTES];
     snprintf(plain, sizeof plain, "device %u", device->id);
     if (device->name[0] == '\0' || strcmp(device->name, plain) == 0)
-        return orr__merge_textf(merge, "rank %u GPU %u", part->rank, device->id);
-    return orr__merge_textf(merge, "rank %u GPU %u: %.128s", part->rank, device->id, device->name);
+        return orr__merge_textf(merge, "rank %u GPU %u", rank, device->id);
+    return orr__merge_textf(merge, "rank %u GPU %u: %.128s", rank, device->id, device->name);
 }
 
 static void add_devices(struct orr__merge *merge) {
@@ -423,7 +428,7 @@ static void add_device_meta(struct orr__merge *merge, const struct orr__merge_pa
     for (size_t d = 0; d < part->timeline->device_count && merge->status == ORR_OK; d++)
         if (part->devices[d] != ORR_ID_NONE)
             add_meta(merge, orr__merge_textf(merge, "rank of device %u", part->devices[d]),
-                     orr__merge_textf(merge, "%u", part->rank));
+                     orr__merge_textf(merge, "%u", rank_of_device(part, d)));
 }
 
 static void add_all_meta(struct orr__merge *merge) {
@@ -478,7 +483,7 @@ static enum orr_status check_formats(const struct orr_timeline *const *parts, si
     for (size_t i = 0; i < count; i++) {
         if (strcmp(parts[i]->source.format, parts[0]->source.format) != 0)
             return orr_error_set(error, ORR_UNSUPPORTED,
-                                 "traces of formats %s and %s cannot become one timeline",
+                                 "traces of formats %s and %s are no ranks of one job",
                                  parts[0]->source.format, parts[i]->source.format);
         streams += parts[i]->stream_count;
         hosts += parts[i]->host_count;
@@ -508,6 +513,7 @@ static void prepare_parts(struct orr__merge *merge, const struct orr_timeline *c
         merge->parts[i].timeline = parts[i];
         merge->parts[i].rank = how[i].rank;
         merge->parts[i].offset_ns = how[i].offset_ns;
+        merge->parts[i].device_ranks = how[i].device_ranks;
         merge->parts[i].main_device = ORR_ID_NONE;
         base.ops += parts[i]->op_count;
         base.commands += parts[i]->command_count;

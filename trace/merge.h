@@ -35,6 +35,9 @@
 struct orr_merge_part {
     uint32_t rank;     /* ascending from part to part */
     int64_t offset_ns; /* how much later its clock is than that of the timeline to make */
+    /* A trace of several ranks: the rank of each of its devices, by index. NULL: all are `rank`'s;
+     * borrowed for the call. */
+    const uint32_t *device_ranks;
 };
 
 struct orr_merge_member {

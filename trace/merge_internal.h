@@ -32,6 +32,7 @@ struct orr__merge_part {
     const struct orr_timeline *timeline;
     uint32_t rank;
     int64_t offset_ns;
+    const uint32_t *device_ranks;         /* or NULL */
     uint32_t *devices, *streams, *hosts;  /* by index: the new id; NONE for a device left out */
     uint32_t *communicators;              /* by index: the new id, NONE before it has one */
     uint32_t *collective_of;              /* by index of a command: its collective's, or NONE */
