@@ -226,7 +226,6 @@ def nsys(draw, path):
     absent = [table for table in NSYS if any(word in table for word in optional)
               and draw.random() < 0.2]
     rows = {table: [] for table in NSYS}
-    rows["StringIds"] = list(enumerate(names))
     rows["TARGET_INFO_SESSION_START_TIME"] = [(draw.randint(0, 1 << 60), "", "")]
 
     def stamps(bad=True):
@@ -249,10 +248,19 @@ def nsys(draw, path):
                 else draw.randint(0, 9999)
             rows[f"CUPTI_ACTIVITY_KIND_{kind}"].append(
                 (*stamps(), *place(draw.choice(processes)), first, first))
-    for _ in range(draw.choice([0, 4, 12])):
-        sync = draw.randint(1, 6)
+    for i in range(draw.choice([0, 4, 12])):
+        # A number of its own: the call's name must not contradict the type.
+        device, context, stream, _, process = place(draw.choice(processes))
+        kind, sync = draw.randint(1, 4), draw.randint(1, 6)
+        if draw.random() < 0.7:
+            call = {1: "cudaEventSynchronize", 2: "cudaStreamWaitEvent",
+                    3: "cudaStreamSynchronize", 4: "cudaDeviceSynchronize"}[kind]
+            if call not in names:
+                names.append(call)
+            rows["CUPTI_ACTIVITY_KIND_RUNTIME"].append(
+                (*stamps(False), 0, process + 1, 1000 + i, names.index(call), 0))
         rows["CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"].append(
-            (*stamps(False), *place(draw.choice(processes)), draw.randint(1, 4),
+            (*stamps(False), device, context, stream, 1000 + i, process, kind,
              draw.choice([1, 2, exact_model.NO_EVENT]), sync))
     for sync in range(1, 6):
         for process in processes:
@@ -261,6 +269,7 @@ def nsys(draw, path):
     for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
         for _ in range(draw.choice([0, 3])):
             rows[table].append((*stamps(False), draw.choice(processes) + 1, 0, draw.randint(0, 8)))
+    rows["StringIds"] = list(enumerate(names))
     for table, columns in NSYS.items():
         if table in absent:
             continue
