@@ -223,8 +223,7 @@ static void check_correlations(struct orr__examination *x) {
         }
         reused++;
         worst = orr__max_ns(worst, call->end_ns - call->begin_ns);
-        bool earlier = first == ORR_EVENTS_NONE || call->begin_ns < events->calls[first].begin_ns;
-        first = earlier ? (uint32_t)c : first;
+        first = orr__events_earlier_call(events, first, (uint32_t)c);
     }
     if (merged > reused) {
         struct orr_doctor_check check =

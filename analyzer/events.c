@@ -202,6 +202,19 @@ static bool call_before(const void *context, uint32_t a, uint32_t b) {
     return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : strcmp(x->name, y->name) < 0;
 }
 
+uint32_t orr__events_earlier_call(const struct orr_events *events, uint32_t a, uint32_t b) {
+    if (a == ORR_EVENTS_NONE || b == ORR_EVENTS_NONE) {
+        return a == ORR_EVENTS_NONE ? b : a;
+    }
+    if (call_before(events, a, b) || call_before(events, b, a)) {
+        return call_before(events, a, b) ? a : b;
+    }
+    const struct orr_events_thread *threads = events->threads;
+    const char *label_a = threads[events->calls[a].thread].label;
+    const char *label_b = threads[events->calls[b].thread].label;
+    return strcmp(label_a, label_b) <= 0 ? a : b;
+}
+
 /* Distributes items 0 .. count over buckets in one stable pass: first[b] .. first[b + 1) are
  * b's. */
 static void bucket(size_t count, uint32_t (*bucket_of)(const struct orr_events *, uint32_t),

@@ -304,6 +304,10 @@ static inline int64_t orr_events_previous_end(const struct orr_events *events,
     return op->prev_op == ORR_EVENTS_NONE ? ORR_TIME_NONE : events->ops[op->prev_op].end_ns;
 }
 
+/* Of two calls the one that began first, ORR_EVENTS_NONE allowed; of equals by end, name and thread,
+ * so that the answer does not depend on the order of the arrays. */
+uint32_t orr__events_earlier_call(const struct orr_events *events, uint32_t a, uint32_t b);
+
 /* The order of the definitions, over all ops. */
 bool orr__events_op_before(const void *events, uint32_t a, uint32_t b);
 

@@ -14,14 +14,6 @@ static bool node_before(const void *context, uint32_t a, uint32_t b) {
                                             : nodes[a].call < nodes[b].call;
 }
 
-/* The call of two that began first; NONE allowed. */
-static uint32_t earlier(const struct orr_events *events, uint32_t a, uint32_t b) {
-    if (a == ORR_EVENTS_NONE || b == ORR_EVENTS_NONE) {
-        return a == ORR_EVENTS_NONE ? b : a;
-    }
-    return events->calls[b].begin_ns < events->calls[a].begin_ns ? b : a;
-}
-
 static size_t end_of_call(const struct node *nodes, const uint32_t *order, size_t count,
                           size_t begin) {
     size_t end = begin;
@@ -49,7 +41,8 @@ static void compare_launches(const struct orr_events *events, const struct node 
         uint64_t missing = most - (next - i);
         replays->short_ones++;
         replays->missing_most = missing > replays->missing_most ? missing : replays->missing_most;
-        replays->first_short = earlier(events, replays->first_short, nodes[order[i]].call);
+        replays->first_short =
+            orr__events_earlier_call(events, replays->first_short, nodes[order[i]].call);
     }
 }
 
@@ -83,7 +76,8 @@ static void count_launches(const struct orr_events *events, struct orr_graph_rep
         replays->launches++;
         if (call->op_count == 0) {
             replays->without_ops++;
-            replays->first_without = earlier(events, replays->first_without, (uint32_t)c);
+            replays->first_without =
+                orr__events_earlier_call(events, replays->first_without, (uint32_t)c);
         }
     }
 }

@@ -351,9 +351,12 @@ def metamorphic(change):
     return work
 
 
-def shuffled(whole, before, draw):
-    draw.shuffle(whole["traceEvents"])
-    return before
+def shuffled(folder):
+    """Not the exact figures alone: nothing in the whole report depends on the order of a file."""
+    for name, whole in sources(folder):
+        before = document(write(folder, "trace.json", whole))
+        random.Random(SEED).shuffle(whole["traceEvents"])
+        same(before, document(write(folder, "trace.json", whole)), f"{name}: ")
 
 
 def rewritten(whole, before, draw):
@@ -444,7 +447,7 @@ TESTS = {
     "small traces made by hand": lambda folder: check_lines(OWN),
     "random Kineto traces, against the model": random_kineto,
     "random nsys exports, against the model": random_nsys,
-    "the order of events changes nothing": metamorphic(shuffled),
+    "the order of events changes nothing": shuffled,
     "the spelling of numbers changes nothing": metamorphic(rewritten),
     "a constant added to every time moves first and last": metamorphic(shifted),
     "without calls all idle time is unlinked": metamorphic(without_calls),
