@@ -445,7 +445,9 @@ static enum orr_status sort_collectives(struct orr__ranks_work *w) {
         for (size_t i = 0; i < count; i++) {
             sorted[i] = ranks->collectives[order[i]];
         }
-        memcpy(ranks->collectives, sorted, count * sizeof *sorted);
+        if (count > 0) {
+            memcpy(ranks->collectives, sorted, count * sizeof *sorted);
+        }
     }
     orr_memory_free(w->memory, order);
     orr_memory_free(w->memory, sorted);

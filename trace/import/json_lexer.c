@@ -162,6 +162,8 @@ static enum answer is_value_end(const char *at, const char *end, bool in_array) 
             return UNSURE;
         return in_array || *at == '}' || *at == ']' ? YES : is_key(at, end);
     }
+    if (*at == '"' && !in_array)
+        return is_key(at, end); /* a comma is missing */
     if (*at != (in_array ? ']' : '}'))
         return NO;
     at = after_space(at + 1);
@@ -394,8 +396,9 @@ static bool tolerant_key(struct orr__json_cursor *cursor, struct orr__json_text 
         at++;
     *out_key = (struct orr__json_text){.at = begin, .length = (size_t)(at - begin)};
     cursor->at = at + (at < end && *at == '"');
-    if (at >= end || *after_space(cursor->at) != ':')
-        return broken(cursor, at);
+    const char *colon = after_space(cursor->at);
+    if (at >= end || *colon != ':')
+        return broken(cursor, colon);
     return repair(cursor, ORR__JSON_REPAIR_KEY);
 }
 
