@@ -40,6 +40,13 @@ static void out_of_memory(void) {
 void fixture_init(struct fixture *fixture) {
     *fixture = (struct fixture){.memory = orr_memory_system()};
     fixture->timeline.memory = &fixture->memory;
+    fixture->timeline.source = (struct orr_timeline_source){.format = "orrery",
+                                                            .knows_waits = true,
+                                                            .knows_syncs = true,
+#define NOT_KNOWN(name) .name = ORR_SOURCE_NONE,
+                                                            ORR_SOURCE_NUMBER_LIST(NOT_KNOWN)
+#undef NOT_KNOWN
+    };
 }
 
 void fixture_free(struct fixture *fixture) {
@@ -103,8 +110,8 @@ void fixture_meta(struct fixture *fixture, const char *key, const char *value) {
 
 uint32_t fixture_host(struct fixture *fixture, const char *name) {
     struct orr_timeline_host *host = GROW(fixture, HOSTS, host);
-    *host =
-        (struct orr_timeline_host){.id = (uint32_t)fixture->timeline.host_count - 1, .name = name};
+    *host = (struct orr_timeline_host){
+        .id = (uint32_t)fixture->timeline.host_count - 1, .name = name, .label = ""};
     return host->id;
 }
 
@@ -159,6 +166,8 @@ struct orr_timeline_command *fixture_command(struct fixture *fixture, enum orr_c
         .event = "",
         .site = "",
         .ts_source = "",
+        .grid = "",
+        .correlation = ORR_CORRELATION_NONE,
         .enqueue_ns = ORR_TIME_NONE,
         .enqueued_ns = ORR_TIME_NONE,
         .ready_ns = ORR_TIME_NONE,
@@ -199,6 +208,8 @@ struct orr_timeline_sync *fixture_sync(struct fixture *fixture, uint32_t host,
         .host = host,
         .kind = kind,
         .target = "",
+        .stream = ORR_ID_NONE,
+        .device = ORR_ID_NONE,
         .begin_ns = begin_ns,
         .end_ns = end_ns,
     };

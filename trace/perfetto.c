@@ -8,15 +8,22 @@
 
 enum { BUFFER_BYTES = 1 << 18 };
 
-static const char file_start[] = "{\"displayTimeUnit\":\"ns\",\"metadata\":{";
+static const char file_start[] = ORR__PERFETTO_START;
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Metadata */
 
 static bool key_is_allowed(const char *key) {
-    static const char *const ours[] = {"t0_ns",      "slices",          "arrows",
-                                       "counters",   "arrows_left_out", "slices_left_out",
-                                       "unfinished", "never_started"};
+    static const char *const ours[] = {"t0_ns",
+                                       "slices",
+                                       "arrows",
+                                       "counters",
+                                       "arrows_left_out",
+                                       "slices_left_out",
+                                       "unfinished",
+                                       "never_started",
+                                       ORR__PERFETTO_MARK_KEY,
+                                       ORR__PERFETTO_TIMELINE_KEY};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         if (strcmp(key, ours[i]) == 0) {
             return false;
@@ -74,6 +81,7 @@ static void write_count(struct orr_json_writer *writer, const char *key, uint64_
 static enum orr_status write_head(struct orr__export *export, struct orr_json_writer *writer) {
     const struct orr_perfetto_counts *counts = &export->counts;
     orr_json_bytes(writer, file_start, sizeof file_start - 1);
+    ORR_JSON_LITERAL(writer, ORR__PERFETTO_MARK ",");
     enum orr_status status = write_meta(export, writer);
     if (status != ORR_OK) {
         return status;
@@ -88,8 +96,9 @@ static enum orr_status write_head(struct orr__export *export, struct orr_json_wr
     write_count(writer, "slices_left_out", counts->slices_left_out);
     write_count(writer, "unfinished", counts->unfinished);
     write_count(writer, "never_started", counts->never_started);
+    status = orr__perfetto_timeline(export, writer);
     ORR_JSON_LITERAL(writer, "},\"traceEvents\":[");
-    return ORR_OK;
+    return status;
 }
 
 /* ---------------------------------------------------------------------------------------------- */

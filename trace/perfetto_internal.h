@@ -7,6 +7,7 @@
  *              --> arrows between slices, change points of counters      perfetto_arrows.c
  *              --> lines, merged by time                                 perfetto.c
  *                  with the names and args of slices                     perfetto_slices.c
+ *                  and the timeline itself, to be read back              perfetto_timeline.c
  *
  * Rows of the timeline are referred to by their index, times are relative to t0. Threads: one. */
 #ifndef ORR_TRACE_PERFETTO_INTERNAL_H
@@ -27,8 +28,19 @@ enum {
     ORR__OVERLAP_TID = 3,  /* + 3 and up */
     ORR__OVERLAPS_MAX = ORR__LANE_TIDS - ORR__OVERLAP_TID,
     ORR__LIST_MAX = 256, /* entries of `cmds` and `what` */
+    /* Bytes of a packed timeline: its text must fit where JSON is read, see json_document.h. */
+    ORR__PERFETTO_PACK_MAX = 11 << 20,
     ORR__TRACK_TEXTS = 256
 };
+
+/* How a file begins, in all versions; and the mark behind that: which version of the metadata it
+ * is. */
+#define ORR__PERFETTO_START    "{\"displayTimeUnit\":\"ns\",\"metadata\":{"
+#define ORR__PERFETTO_MARK_KEY "orrery_export"
+#define ORR__PERFETTO_MARK     "\"" ORR__PERFETTO_MARK_KEY "\":\"1\""
+
+/* Key of the metadata: the timeline, packed (timeline_pack.h), as base64. */
+#define ORR__PERFETTO_TIMELINE_KEY "timeline"
 
 /* No slice: there is nothing to draw, or no room where it belongs. */
 #define ORR__NO_SLICE UINT32_MAX
@@ -160,6 +172,10 @@ char *orr__perfetto_place(const struct orr__export *export, char *at, uint32_t p
  * bytes of room less 8, without what ends the line; returns the end. */
 char *orr__perfetto_slice(const struct orr__export *export, struct orr_json_writer *writer,
                           char *at, const struct orr__slice *slice);
+
+/* Writes the member of the metadata that holds the timeline; nothing if it is too large. */
+enum orr_status orr__perfetto_timeline(struct orr__export *export,
+                                       struct orr_json_writer *writer) ORR_MUST_CHECK;
 
 /* The pid of a device, by index. */
 uint32_t orr__device_pid(const struct orr__export *export, size_t device);

@@ -50,7 +50,7 @@ static size_t depths(const struct change *changes, size_t count, struct orr_time
         bool last = i + 1 == count || compare_changes(&changes[i], &changes[i + 1]) != 0;
         if (last && depth != before) {
             out[made++] = (struct orr_timeline_counter){.device = changes[i].device,
-                                                        .name = "queue depth",
+                                                        .name = ORR_QUEUE_DEPTH_NAME,
                                                         .ts_ns = changes[i].ts_ns,
                                                         .value = (double)depth};
             before = depth;

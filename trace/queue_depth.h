@@ -10,6 +10,8 @@
 
 #include "trace/timeline.h"
 
+#define ORR_QUEUE_DEPTH_NAME "queue depth"
+
 /* Adds counter "queue depth" of every device with commands in streams: its change points, values in
  * commands. Call it once. ORR_NO_MEMORY leaves the timeline as it was. */
 enum orr_status orr_timeline_add_queue_depth(struct orr_timeline *timeline) ORR_MUST_CHECK;
