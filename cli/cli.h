@@ -52,6 +52,7 @@ int orr_cli_main(const struct orr_cli *cli, int argc, char **argv);
 /* The verbs; argv[0] is the verb's name. */
 enum orr_exit orr_cli_run(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_analyze(const struct orr_cli *cli, int argc, char **argv);
+enum orr_exit orr_cli_import(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_export(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_devices(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_test(const struct orr_cli *cli, int argc, char **argv);

@@ -12,6 +12,7 @@ static const struct verb {
 } verbs[] = {
     {"run", orr_cli_run, "run a scenario and leave a trace"},
     {"analyze", orr_cli_analyze, "explain a trace: where the time went, and why"},
+    {"import", orr_cli_import, "write a trace of another tool as a database"},
     {"export", orr_cli_export, "write a trace as a timeline for ui.perfetto.dev"},
     {"view", orr_cli_view, "show a trace in Perfetto UI: serve it to the browser of this machine"},
     {"check", orr_cli_check,
@@ -26,7 +27,7 @@ static const struct verb {
      "what a trace lacks and can answer; without one, what this machine can run on"},
     {"test", orr_cli_test, "run scenarios and judge their expectations"},
 };
-enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
+enum { VERB_COUNT = sizeof verbs / sizeof verbs[0], VERB_LIST_MAX = 512 };
 
 enum orr_exit orr_cli_exit(enum orr_status status) {
     switch (status) {
@@ -74,6 +75,20 @@ static enum orr_exit help(const struct orr_cli *cli) {
     return ORR_EXIT_OK;
 }
 
+/* "run, analyze ... and test". */
+static const char *list_verbs(char list[VERB_LIST_MAX], const char *last) {
+    size_t used = 0;
+    for (int i = 0; i < VERB_COUNT && used < VERB_LIST_MAX; i++) {
+        const char *before = i + 2 < VERB_COUNT ? ", " : "";
+        int length =
+            i + 2 == VERB_COUNT
+                ? snprintf(list + used, VERB_LIST_MAX - used, "%s %s ", verbs[i].name, last)
+                : snprintf(list + used, VERB_LIST_MAX - used, "%s%s", verbs[i].name, before);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    return list;
+}
+
 static enum orr_exit unknown_verb(const struct orr_cli *cli, const char *word) {
     const char *names[VERB_COUNT];
     for (int i = 0; i < VERB_COUNT; i++)
@@ -81,14 +96,14 @@ static enum orr_exit unknown_verb(const struct orr_cli *cli, const char *word) {
     const char *nearest = orr_nearest_name(word, names, VERB_COUNT);
     if (nearest)
         return orr_cli_usage(cli, NULL, "unknown verb '%s'; did you mean '%s'?", word, nearest);
-    return orr_cli_usage(cli, NULL,
-                         "unknown verb '%s'; this version has run, analyze, export, "
-                         "check, explore, replay, devices, doctor and test",
-                         word);
+    char list[VERB_LIST_MAX];
+    return orr_cli_usage(cli, NULL, "unknown verb '%s'; this version has %s", word,
+                         list_verbs(list, "and"));
 }
 
 static enum orr_exit dispatch(const struct orr_cli *cli, int argc, char **argv) {
     const char *word = argc > 1 ? argv[1] : "";
+    char list[VERB_LIST_MAX];
     if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h"))
         return help(cli);
     if (!strcmp(word, "--version")) {
@@ -96,9 +111,7 @@ static enum orr_exit dispatch(const struct orr_cli *cli, int argc, char **argv) 
         return ORR_EXIT_OK;
     }
     if (argc < 2)
-        return orr_cli_usage(cli, NULL,
-                             "expected a verb: run, analyze, export, check, explore, replay, "
-                             "devices, doctor or test");
+        return orr_cli_usage(cli, NULL, "expected a verb: %s", list_verbs(list, "or"));
     for (int i = 0; i < VERB_COUNT; i++)
         if (strcmp(verbs[i].name, word) == 0)
             return verbs[i].run(cli, argc - 1, argv + 1);

@@ -5,15 +5,16 @@
 #include "analyzer/phase_report.h"
 #include "cli/cli.h"
 #include "cli/export.h"
+#include "cli/one_timeline.h"
 #include "trace/queue_depth.h"
-#include "trace/timeline.h"
 
 static const char usage[] =
-    "usage: orrery export TRACE -o FILE.json[.gz]\n"
+    "usage: orrery export TRACE... -o FILE.json[.gz]\n"
     "\n"
     "Writes a trace as a timeline for https://ui.perfetto.dev (\"Open trace file\") and\n"
-    "chrome://tracing. "
-    "An existing file is replaced only if `orrery export` wrote it.\n";
+    "chrome://tracing. A trace is of any format that `orrery analyze` reads; several are the ranks\n"
+    "of one job. The file can be analysed again, nothing of the trace is lost. An existing file is\n"
+    "replaced only if `orrery export` wrote it.\n";
 
 /* A file that somebody else wrote stays; an empty one, or no regular file, may be written. */
 static int may_write(const char *path) {
@@ -79,27 +80,37 @@ static enum orr_status write_timeline(const struct orr_cli *cli,
     return status;
 }
 
-enum orr_status orr_cli_export_file(const struct orr_cli *cli, const char *path, const char *output,
-                                    struct orr_perfetto_counts *out_counts,
+static enum orr_status export_to(const struct orr_cli *cli, struct orr_timeline *timeline,
+                                 const char *output, struct orr_perfetto_counts *out_counts,
+                                 struct orr_error *error) {
+    if (!may_write(output))
+        return orr_error_set(error, ORR_IO,
+                             "%s: a file that `orrery export` did not write; it is left alone",
+                             output);
+    if (orr_timeline_add_queue_depth(timeline) != ORR_OK)
+        return orr_error_set(error, ORR_NO_MEMORY, "out of host memory for the counters");
+    return write_timeline(cli, timeline, output, out_counts, error);
+}
+
+enum orr_status orr_cli_export_file(const struct orr_cli *cli, const char *const *paths, int count,
+                                    const char *output, struct orr_perfetto_counts *out_counts,
                                     struct orr_error *error) {
     struct orr_timeline *timeline = NULL;
-    enum orr_status status = orr_timeline_read(path, cli->memory, &timeline, error);
-    if (status == ORR_OK && !may_write(output))
-        status = orr_error_set(error, ORR_IO,
-                               "%s: a file that `orrery export` did not write; it is left alone",
-                               output);
-    if (status == ORR_OK && orr_timeline_add_queue_depth(timeline) != ORR_OK)
-        status = orr_error_set(error, ORR_NO_MEMORY, "out of host memory for the counters");
+    enum orr_status status =
+        orr_cli_read_one_timeline(cli, paths, count, NULL, &timeline, NULL, error);
     if (status == ORR_OK)
-        status = write_timeline(cli, timeline, output, out_counts, error);
+        status = export_to(cli, timeline, output, out_counts, error);
     orr_timeline_destroy(&timeline);
     return status;
 }
 
-static enum orr_exit export(const struct orr_cli *cli, const char *path, const char *output) {
-    struct orr_error error = {0}; struct orr_perfetto_counts counts;
-    enum orr_status status = orr_cli_export_file(cli, path, output, &counts, &error);
-    if (status != ORR_OK) return orr_cli_fail(cli, &error);
+static enum orr_exit export_words(const struct orr_cli *cli, const char *const *paths, int count,
+                                  const char *output) {
+    struct orr_error error = {0};
+    struct orr_perfetto_counts counts;
+    enum orr_status status = orr_cli_export_file(cli, paths, count, output, &counts, &error);
+    if (status != ORR_OK)
+        return orr_cli_fail(cli, &error);
     fprintf(cli->out, "%s: %llu slices, %llu arrows, %llu counter values\n", output,
             (unsigned long long)counts.slices, (unsigned long long)counts.arrows,
             (unsigned long long)counts.counters);
@@ -117,9 +128,9 @@ enum orr_exit orr_cli_export(const struct orr_cli *cli, int argc, char **argv) {
     enum orr_exit exit = orr_cli_parse(cli, argc, argv, usage, options, &words, &help);
     if (exit != ORR_EXIT_OK || help)
         return exit;
-    if (words.count != 1)
-        return orr_cli_usage(cli, argv[0], "expected one trace");
+    if (words.count == 0)
+        return orr_cli_usage(cli, argv[0], "expected a trace");
     if (!output)
         return orr_cli_usage(cli, argv[0], "expected -o FILE.json or -o FILE.json.gz");
-    return export(cli, words.items[0], output);
+    return export_words(cli, words.items, words.count, output);
 }

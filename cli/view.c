@@ -46,7 +46,7 @@ static enum orr_status open_timeline(const struct orr_cli *cli, const char *path
         !mkdtemp(folder))
         return orr_error_set(error, ORR_IO, "%s: no temporary folder: %s", folder, strerror(errno));
     snprintf(file, sizeof file, "%s/timeline.json", folder);
-    enum orr_status status = orr_cli_export_file(cli, path, file, &counts, error);
+    enum orr_status status = orr_cli_export_file(cli, &path, 1, file, &counts, error);
     if (status == ORR_OK) {
         *out_fd = open(file, O_RDONLY | O_CLOEXEC);
         if (*out_fd < 0 || fstat(*out_fd, &about) != 0)

@@ -191,16 +191,15 @@ static void help_lists_the_verbs_that_there_are(void **state) {
 
 static void wrong_usage_ends_with_2_and_names_the_nearest(void **state) {
     (void)state;
-    shell("orrery");
-    expect_message(
-        2, "expected a verb: run, analyze, export, check, explore, replay, devices, doctor or test "
-           "(orrery --help)");
+    assert_int_equal(shell("orrery"), 2);
+    expect_text(result.err, "orrery: expected a verb: run, analyze, ");
+    expect_text(result.err, ", doctor or test (orrery --help)\n");
+    assert_true(one_line(result.err));
     shell("orrery analyse run.db");
     expect_message(2, "unknown verb 'analyse'; did you mean 'analyze'? (orrery --help)");
-    shell("orrery replicate good.lua");
-    expect_message(
-        2, "unknown verb 'replicate'; this version has run, analyze, export, check, explore, "
-           "replay, devices, doctor and test (orrery --help)");
+    assert_int_equal(shell("orrery replicate good.lua"), 2);
+    expect_text(result.err, "orrery: unknown verb 'replicate'; this version has run, analyze, ");
+    expect_text(result.err, ", doctor and test (orrery --help)\n");
     shell("orrery run");
     expect_message(2, "expected a scenario (orrery run --help)");
     shell("orrery run good.lua --device sim:h100");
@@ -222,7 +221,7 @@ static void wrong_usage_ends_with_2_and_names_the_nearest(void **state) {
     shell("orrery run good.lua --trace off --explain");
     expect_message(2, "--explain needs a trace (orrery run --help)");
     shell("orrery analyze");
-    expect_message(2, "expected one trace (orrery analyze --help)");
+    expect_message(2, "expected a trace (orrery analyze --help)");
     shell("orrery export run.db");
     expect_message(2, "expected -o FILE.json or -o FILE.json.gz (orrery export --help)");
     shell("orrery devices a b");
@@ -381,7 +380,7 @@ static void a_file_that_orrery_did_not_write_is_left_alone(void **state) {
 
 static void a_full_disk_ends_with_4_and_what_was_written_stays(void **state) {
     (void)state;
-    assert_int_equal(shell("ulimit -f 400; orrery run long.lua -o full.db"), 4);
+    assert_int_equal(shell("ulimit -f 700; orrery run long.lua -o full.db"), 4);
     assert_true(one_line(result.err));
     expect_text(result.err, "full.db");
     assert_true(exists("full.db"));

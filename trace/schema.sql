@@ -96,7 +96,7 @@ CREATE TABLE communicator (
 CREATE TABLE communicator_member (
     communicator INTEGER NOT NULL, -- communicator.id
     rank INTEGER NOT NULL,         -- from 0
-    device INTEGER NOT NULL,       -- device.id
+    device INTEGER,                -- device.id; NULL: a rank of which there is no trace
     PRIMARY KEY (communicator, rank)
 ) WITHOUT ROWID;
 
