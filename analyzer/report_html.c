@@ -36,21 +36,29 @@ static void add(struct orr_text *text, const char *string) {
 /* ------------------------------------------------------------------------------------------------
  * The documents */
 
-/* First line of the text report, without its "verdict: ". */
-static enum orr_status add_verdict(struct json *j, const struct orr_analysis *a) {
+/* First line of a text report, without its "verdict: ". */
+static enum orr_status put_verdict(struct json *j, const char *report) {
     static const char head[] = "verdict: ";
+    report += strncmp(report, head, sizeof head - 1) == 0 ? sizeof head - 1 : 0;
+    char *sentence = orr_memory_text(j->memory, report, strcspn(report, "\n"));
+    if (!sentence) {
+        return ORR_NO_MEMORY;
+    }
+    put_string(j, "verdict", sentence);
+    orr_memory_free(j->memory, sentence);
+    return ORR_OK;
+}
+
+static enum orr_status put_own_verdict(struct json *j, const struct orr_analysis *a) {
     char *report;
     size_t length;
     enum orr_status status = orr_report_text(a, &report, &length);
     if (status != ORR_OK) {
         return status;
     }
-    char *sentence =
-        strncmp(report, head, sizeof head - 1) == 0 ? report + sizeof head - 1 : report;
-    sentence[strcspn(sentence, "\n")] = '\0';
-    put_string(j, "verdict", sentence);
+    status = put_verdict(j, report);
     orr_memory_free(a->memory, report);
-    return ORR_OK;
+    return status;
 }
 
 /* Cuts `document` until it is small enough; what stays is in *out, which is owned by the caller.
@@ -80,12 +88,12 @@ static enum orr_status cut_document(const char *document, size_t length,
 
 static void put_cut(struct json *j, const struct orr__html_cut *cut) {
     put_open(j, "left_out", "{");
-    if (cut && cut->left_out.text.data) {
+    if (cut->left_out.text.data) {
         add(&j->text, cut->left_out.text.data);
     }
     put_close(j, "}");
-    put_count(j, "left_out_nested", cut ? cut->nested : 0);
-    put_count(j, "texts_cut", cut ? cut->characters : 0);
+    put_count(j, "left_out_nested", cut->nested);
+    put_count(j, "texts_cut", cut->characters);
 }
 
 static void add_script(struct orr_text *text, const char *id, const char *json, size_t length) {
@@ -98,13 +106,9 @@ static enum orr_status add_overview(struct page *p, const struct orr_report_html
                                     const struct orr__html_cut *cut) {
     const struct orr_memory *memory = p->a->memory;
     struct json j = {.text = {.memory = memory}, .memory = memory};
-    enum orr_status status = ORR_OK;
     put_open(&j, NULL, "{");
-    if (extra && extra->verdict) {
-        put_string(&j, "verdict", extra->verdict);
-    } else {
-        status = add_verdict(&j, p->a);
-    }
+    enum orr_status status =
+        extra && extra->verdict ? put_verdict(&j, extra->verdict) : put_own_verdict(&j, p->a);
     put_cut(&j, cut);
     if (status == ORR_OK) {
         status = orr__html_overview(&j, p->a);
@@ -120,40 +124,40 @@ static enum orr_status add_overview(struct page *p, const struct orr_report_html
     return status;
 }
 
-static enum orr_status add_cut(struct page *p, const char *document, size_t length,
-                               const struct orr_report_html_extra *extra) {
-    struct orr_text shorter;
-    struct orr__html_cut cut;
-    enum orr_status status = cut_document(document, length, p->a->memory, &shorter, &cut);
-    if (status != ORR_OK) {
-        return status;
+/* A document as it is, or cut if it is long; *out_cut is freed by the caller in any case. */
+static enum orr_status add_document(struct page *p, const char *id, const char *document,
+                                    size_t length, struct orr__html_cut *out_cut) {
+    *out_cut = (struct orr__html_cut){0};
+    if (length <= ORR_REPORT_HTML_BYTES) {
+        add_script(&p->text, id, document, length);
+        return ORR_OK;
     }
-    add_script(&p->text, "analysis", shorter.data, shorter.length);
-    status = add_overview(p, extra, &cut);
-    orr__text_free(&shorter);
-    orr__text_free(&cut.left_out.text);
+    struct orr_text shorter;
+    enum orr_status status = cut_document(document, length, p->a->memory, &shorter, out_cut);
+    if (status == ORR_OK) {
+        add_script(&p->text, id, shorter.data, shorter.length);
+        orr__text_free(&shorter);
+    }
     return status;
 }
 
 static enum orr_status add_data(struct page *p, const struct orr_report_html_extra *extra) {
-    char *own = NULL;
-    const char *document = extra ? extra->document : NULL;
-    size_t length = extra ? extra->document_length : 0;
-    if (!document) {
-        enum orr_status status = orr_report_json(p->a, &own, &length);
-        if (status != ORR_OK) {
-            return status;
-        }
-        document = own;
+    char *document = NULL;
+    size_t length;
+    struct orr__html_cut cut = {0}, set_cut = {0};
+    enum orr_status status = orr_report_json(p->a, &document, &length);
+    if (status == ORR_OK) {
+        status = add_document(p, "analysis", document, length, &cut);
     }
-    enum orr_status status;
-    if (length > ORR_REPORT_HTML_BYTES) {
-        status = add_cut(p, document, length, extra);
-    } else {
-        add_script(&p->text, "analysis", document, length);
-        status = add_overview(p, extra, NULL);
+    if (status == ORR_OK && extra && extra->set) {
+        status = add_document(p, "set", extra->set, extra->set_length, &set_cut);
     }
-    orr_memory_free(p->a->memory, own);
+    if (status == ORR_OK) {
+        status = add_overview(p, extra, &cut);
+    }
+    orr__text_free(&cut.left_out.text);
+    orr__text_free(&set_cut.left_out.text);
+    orr_memory_free(p->a->memory, document);
     return status;
 }
 
@@ -169,8 +173,8 @@ static void add_style(struct orr_text *text) {
 }
 
 static void add_code(struct orr_text *text) {
-    static const char *const files[] = {"numbers",  "tables",   "charts",
-                                        "timeline", "sections", "main"};
+    static const char *const files[] = {"numbers",  "tables",        "charts",        "timeline",
+                                        "sections", "sections_work", "sections_rest", "main"};
     add(text, "<script>\n/*!\n");
     add(text, find_file("uPlot.LICENSE"));
     add(text, "*/\n");

@@ -8,10 +8,12 @@
  *
  *     overview   {begin_ns, cell_ns, cells, verdict, kinds[], left_out{NAME: count},
  *                 devices[{id, name, ns{KIND: [ns of each cell]}}], devices_left_out,
- *                 path{ns{KIND: [...]}}}
+ *                 path{ns{KIND: [...]}},
+ *                 counters[{device, name, points[[cell, value], ...]}], counters_left_out}
  *
  * The cells are exact: over the kinds, those of a device sum to its window, cell by cell. At most
- * ORR_REPORT_HTML_DEVICES devices have them. A document above ORR_REPORT_HTML_BYTES is cut: of
+ * ORR_REPORT_HTML_DEVICES devices have them. A counter has its largest value of each cell, at the
+ * cells where that changes. The document of several ranks is a third one (id "set"). A document above ORR_REPORT_HTML_BYTES is cut: of
  * each long array only the first items stay, which `left_out` counts, so that the file stays a few
  * MB whatever the trace.
  *
@@ -32,16 +34,17 @@
 
 enum {
     ORR_REPORT_HTML_DEVICES = 64,
-    ORR_REPORT_HTML_CELLS = 2000,   /* of one device, at most; fewer with many devices */
-    ORR_REPORT_HTML_BYTES = 4 << 20 /* of the document, above which it is cut */
+    ORR_REPORT_HTML_CELLS = 2000, /* of one device, at most; fewer with many devices */
+    ORR_REPORT_HTML_COUNTERS = 64,
+    ORR_REPORT_HTML_BYTES = 4 << 20 /* of a document, above which it is cut */
 };
 
 /* What a page may take from its caller; NULL or zeroed for none. Borrowed for the call. */
 struct orr_report_html_extra {
-    const char *document; /* shown instead of the analysis' own JSON: valid JSON, as orr_report_json
-                           * or the report about several ranks make it; NULL: its own */
-    size_t document_length;
-    const char *verdict; /* sentence at the top; NULL: the first line of the text report */
+    const char *set; /* JSON of the report about the ranks that the analysis joins (report_set.h) */
+    size_t set_length;
+    const char *verdict; /* text whose first line is the sentence at the top, with or without
+                          * "verdict: "; NULL: the text report */
 };
 
 /* Near its begin, in every page: by it a file is known as one of ours. */

@@ -7,9 +7,19 @@
 #include "analyzer/report_html.h"
 #include "analyzer/report_json_internal.h"
 
-/* Members of the open object of `j`: begin_ns, cell_ns, cells, kinds, devices, devices_left_out,
- * path. ORR_NO_MEMORY, also if the text has failed. */
+/* The cells that a window is cut into, the last one shorter. */
+struct orr__html_cells {
+    int64_t begin_ns, end_ns, cell_ns;
+    size_t count; /* 0 for an empty window */
+};
+
+/* Members of the open object of `j`: begin_ns, window_ns, cell_ns, cells, kinds, devices,
+ * devices_left_out, path, counters, counters_left_out. ORR_NO_MEMORY, also if the text has
+ * failed. */
 enum orr_status orr__html_overview(struct json *j, const struct orr_analysis *analysis);
+/* The last two of these. */
+void orr__html_counters(struct json *j, const struct orr_timeline *timeline,
+                        const struct orr__html_cells *cells);
 
 /* What was taken out of a document. */
 struct orr__html_cut {

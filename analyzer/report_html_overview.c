@@ -17,30 +17,30 @@ static const char *kind_text(unsigned kind) {
                : orr_class_text((enum orr_class)(kind - ORR_BUSY_COUNT + IDLE_FIRST));
 }
 
-/* Sums of `kinds` kinds in `count` cells; cell c of kind k: ns[k * count + c]. */
+/* Sums of `kinds` kinds; cell c of kind k: ns[k * count + c]. */
 struct cells {
-    int64_t begin_ns, end_ns, cell_ns;
-    size_t count, kinds;
+    struct orr__html_cells at;
+    size_t kinds;
     int64_t *ns; /* owned */
 };
 
 static void cells_add(struct cells *cells, unsigned kind, int64_t begin_ns, int64_t end_ns) {
-    begin_ns = begin_ns > cells->begin_ns ? begin_ns : cells->begin_ns;
-    end_ns = end_ns < cells->end_ns ? end_ns : cells->end_ns;
+    begin_ns = begin_ns > cells->at.begin_ns ? begin_ns : cells->at.begin_ns;
+    end_ns = end_ns < cells->at.end_ns ? end_ns : cells->at.end_ns;
     while (begin_ns < end_ns) {
-        int64_t cell = (begin_ns - cells->begin_ns) / cells->cell_ns;
-        int64_t limit = cells->end_ns;
-        if (cell < (int64_t)cells->count - 1) {
-            limit = cells->begin_ns + (cell + 1) * cells->cell_ns;
+        int64_t cell = (begin_ns - cells->at.begin_ns) / cells->at.cell_ns;
+        int64_t limit = cells->at.end_ns;
+        if (cell < (int64_t)cells->at.count - 1) {
+            limit = cells->at.begin_ns + (cell + 1) * cells->at.cell_ns;
         }
         int64_t end = end_ns < limit ? end_ns : limit;
-        cells->ns[kind * cells->count + (size_t)cell] += end - begin_ns;
+        cells->ns[kind * cells->at.count + (size_t)cell] += end - begin_ns;
         begin_ns = end;
     }
 }
 
 static void cells_clear(struct cells *cells) {
-    for (size_t i = 0; i < cells->kinds * cells->count; i++) {
+    for (size_t i = 0; i < cells->kinds * cells->at.count; i++) {
         cells->ns[i] = 0;
     }
 }
@@ -49,8 +49,8 @@ static void cells_clear(struct cells *cells) {
 static void put_cells(struct json *j, const struct cells *cells, const char *(*text)(unsigned)) {
     put_open(j, "ns", "{");
     for (unsigned k = 0; k < cells->kinds; k++) {
-        const int64_t *ns = &cells->ns[k * cells->count];
-        size_t last = cells->count;
+        const int64_t *ns = &cells->ns[k * cells->at.count];
+        size_t last = cells->at.count;
         while (last > 0 && ns[last - 1] == 0) {
             last--;
         }
@@ -156,21 +156,23 @@ enum orr_status orr__html_overview(struct json *j, const struct orr_analysis *a)
     int64_t window = a->end_ns - a->begin_ns;
     size_t shown =
         a->device_count < ORR_REPORT_HTML_DEVICES ? a->device_count : ORR_REPORT_HTML_DEVICES;
-    struct cells cells = {.begin_ns = a->begin_ns, .end_ns = a->end_ns, .kinds = KIND_COUNT};
-    cells.count = cell_count(shown, window);
-    cells.cell_ns = 1;
-    if (cells.count > 0) {
-        cells.cell_ns = window / (int64_t)cells.count + (window % (int64_t)cells.count != 0);
-        cells.count = (size_t)(window / cells.cell_ns + (window % cells.cell_ns != 0));
+    struct cells cells = {.at = {.begin_ns = a->begin_ns, .end_ns = a->end_ns},
+                          .kinds = KIND_COUNT};
+    cells.at.count = cell_count(shown, window);
+    cells.at.cell_ns = 1;
+    if (cells.at.count > 0) {
+        cells.at.cell_ns =
+            window / (int64_t)cells.at.count + (window % (int64_t)cells.at.count != 0);
+        cells.at.count = (size_t)(window / cells.at.cell_ns + (window % cells.at.cell_ns != 0));
     }
-    cells.ns = orr_memory_alloc(j->memory, (cells.count * KIND_COUNT + 1) * sizeof *cells.ns);
+    cells.ns = orr_memory_alloc(j->memory, (cells.at.count * KIND_COUNT + 1) * sizeof *cells.ns);
     if (!cells.ns) {
         return ORR_NO_MEMORY;
     }
     put_int(j, "begin_ns", a->begin_ns);
     put_int(j, "window_ns", window);
-    put_int(j, "cell_ns", cells.cell_ns);
-    put_count(j, "cells", cells.count);
+    put_int(j, "cell_ns", cells.at.cell_ns);
+    put_count(j, "cells", cells.at.count);
     put_open(j, "kinds", "[");
     for (unsigned k = 0; k < KIND_COUNT; k++) {
         put_string(j, NULL, kind_text(k));
@@ -179,6 +181,7 @@ enum orr_status orr__html_overview(struct json *j, const struct orr_analysis *a)
     enum orr_status status = put_devices(j, a, shown, &cells);
     put_count(j, "devices_left_out", a->device_count - shown);
     put_path(j, a, &cells);
+    orr__html_counters(j, a->timeline, &cells.at);
     orr_memory_free(j->memory, cells.ns);
     return status == ORR_OK && j->text.failed ? ORR_NO_MEMORY : status;
 }

@@ -75,7 +75,7 @@ static enum orr_exit analyze_one(const struct orr_cli *cli, const struct request
     options.name = orr_cli_trace_name(request->paths, request->count, trace->name);
     enum orr_status status = orr_analyze(trace->timeline, &options, cli->memory, &analysis, &error);
     if (status == ORR_OK && request->html)
-        status = orr_cli_html_write(cli, analysis, NULL, request->html, &error);
+        status = orr_cli_html_write(cli, analysis, request->html, &error);
     enum orr_exit exit =
         status == ORR_OK ? report(cli, analysis, request->as_json) : orr_cli_fail(cli, &error);
     orr_analysis_destroy(&analysis);
@@ -107,7 +107,7 @@ static enum orr_exit analyze_set(const struct orr_cli *cli, const struct request
     enum orr_status status =
         orr_cli_rank_set_make(cli, traces, request->paths, request->count, &options, &set, &error);
     if (status == ORR_OK && request->html)
-        status = orr_cli_html_write(cli, set.whole, NULL, request->html, &error);
+        status = orr_cli_html_write_set(cli, &set.report, request->html, &error);
     enum orr_exit exit = status == ORR_OK ? report_set(cli, &set.report, request->as_json)
                                           : orr_cli_fail(cli, &error);
     orr_cli_rank_set_free(cli, &set);

@@ -8,15 +8,17 @@
 #define ORR_CLI_HTML_H
 
 #include "analyzer/report_html.h"
+#include "analyzer/report_set.h"
 #include "cli/cli.h"
 
 /* May `path` be written? ORR_IO with the reason: it is somebody else's file. */
 enum orr_status orr_cli_html_check(const char *path, struct orr_error *error) ORR_MUST_CHECK;
 
-/* Checks that, makes the report and writes it. `extra` may be NULL. ORR_IO with path and reason;
- * ORR_NO_MEMORY. */
+/* Checks that, makes the report and writes it. ORR_IO with path and reason; ORR_NO_MEMORY. */
 enum orr_status orr_cli_html_write(const struct orr_cli *cli, const struct orr_analysis *analysis,
-                                   const struct orr_report_html_extra *extra, const char *path,
-                                   struct orr_error *error) ORR_MUST_CHECK;
+                                   const char *path, struct orr_error *error) ORR_MUST_CHECK;
+/* The same for the ranks of a job. */
+enum orr_status orr_cli_html_write_set(const struct orr_cli *cli, const struct orr_report_set *set,
+                                       const char *path, struct orr_error *error) ORR_MUST_CHECK;
 
 #endif

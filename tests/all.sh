@@ -62,7 +62,7 @@ TIMEOUT=600 tests/run.sh release tests/golden/run.sh tests/scenarios.sh tests/he
     tests/differential_malformed.py tests/test_explore_hosts.py tests/test_exact.py tests/test_ranks.py \
     tests/test_cuda_image.py tests/test_cuda_door.py tests/test_cuda_device_check.py
 title "what browsers get"
-TIMEOUT=300 tests/run.sh release tests/test_view.py
+TIMEOUT=300 tests/run.sh release tests/test_view.py tests/test_report_html.py
 title "CUDA, over fake devices"
 TIMEOUT=900 tests/run.sh release tests/test_cuda_scenarios.py
 

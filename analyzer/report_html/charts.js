@@ -195,7 +195,7 @@ function roofsOf(rows) {
     return [...roofs.values()].sort((a, b) => b.peak - a.peak);
 }
 
-function drawRoof(plot, roof, {min, max}) {
+function drawRoof(plot, roof, row, {min, max}) {
     const {ctx} = plot, at = (value, scale) => plot.valToPos(value, scale, true);
     const ridge = roof.peak / roof.bandwidth;
     ctx.beginPath();
@@ -218,7 +218,7 @@ function drawRoof(plot, roof, {min, max}) {
                  at(roof.peak, "y") - 3 * devicePixelRatio);
     ctx.textAlign = "left";
     ctx.fillText(`ridge ${ridge.toPrecision(3)}`, at(ridge, "x") + 4 * devicePixelRatio,
-                 top + height - 3 * devicePixelRatio);
+                 top + height - (3 + 13 * row) * devicePixelRatio);
 }
 
 function rooflineChart(box, rows, say) {
@@ -251,7 +251,7 @@ function rooflineChart(box, rows, say) {
         ctx.font = `${11 * devicePixelRatio}px ${paint("--font")}`;
         ctx.strokeStyle = ctx.fillStyle = paint("--soft");
         ctx.lineWidth = 1.5 * devicePixelRatio;
-        for (const roof of roofs) { drawRoof(plot, roof, {min: xMin, max: xMax}); }
+        roofs.forEach((roof, row) => drawRoof(plot, roof, row, {min: xMin, max: xMax}));
         const drawn = points.map((point, index) => ({point, index}))
             .sort((a, b) => radius(b.point) - radius(a.point));
         for (const {point, index} of drawn) {
@@ -273,8 +273,8 @@ function rooflineChart(box, rows, say) {
         cursor: {x: false, y: false, points: {show: false}, drag: {x: false, y: false}},
         scales: {x: {time: false, distr: 3, range: [xMin, xMax]},
                  y: {distr: 3, range: [yMin, yMax]}},
-        axes: [axis({label: "intensity, FLOP per byte", values: logTicks, space: 40}),
-               axis({label: width < 500 ? null : "achieved, FLOP/s", size: 66,
+        axes: [logAxis({label: "intensity, FLOP per byte", values: logTicks, space: 40}),
+               logAxis({label: width < 500 ? null : "achieved, FLOP/s", size: 66,
                      values: (plot, splits) => logTicks(plot, splits).map((text, index) =>
                          text === "" ? "" : amountText(splits[index], "").replace(/\.00/, ""))})],
         series: [{}, {paths: () => null, points: {show: false}}],
@@ -305,11 +305,20 @@ function rooflineChart(box, rows, say) {
     return {points: points.length, hidden: rows.length - points.length};
 }
 
-/* Powers of ten only. */
+/* An axis of powers of ten, with lines and labels at those only. */
+const isPower = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
+const powersOnly = (plot, splits) => splits.map((value) => isPower(value) ? value : null);
+
+function logAxis(options) {
+    const made = axis({...options, filter: powersOnly});
+    made.grid.filter = made.ticks.filter = powersOnly;
+    return made;
+}
+
 function logTicks(plot, splits) {
     return splits.map((value) => {
+        if (!isKnown(value) || !isPower(value)) { return ""; }
         const power = Math.log10(value);
-        if (Math.abs(power - Math.round(power)) > 1e-9) { return ""; }
         return value >= 1e-2 && value < 1e5 ? String(Number(value.toPrecision(3)))
                                             : `1e${Math.round(power)}`;
     });

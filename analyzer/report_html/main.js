@@ -61,8 +61,17 @@ function printReady() {
     window.addEventListener("afterprint", () => setTheme(was));
 }
 
+/* The document; of several ranks, what is said about all of them replaces what it says itself. */
+function wholeDocument() {
+    const doc = readDocument("analysis"), set = readDocument("set");
+    if (!set) { return doc; }
+    const {ranks, rank_set, rank_analysis, ...rest} = set;
+    return {...doc, file: set.file, format: set.format, rank_analysis, rank_set,
+            rank_documents: ranks, window_ns: doc.window_ns, set: rest};
+}
+
 function start() {
-    const doc = readDocument("analysis"), overview = readDocument("overview");
+    const doc = wholeDocument(), overview = readDocument("overview");
     const main = document.getElementById("main"), nav = document.getElementById("nav");
     const seen = new Set(HEAD_KEYS), later = [];
     charts.window = toNumber(overview.window_ns || 0);

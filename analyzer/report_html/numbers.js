@@ -14,7 +14,8 @@ function parseDocument(text) {
 }
 
 function readDocument(id) {
-    return parseDocument(document.getElementById(id).textContent);
+    const found = document.getElementById(id);
+    return found ? parseDocument(found.textContent) : null;
 }
 
 const isNumber = (value) => typeof value === "number" || typeof value === "bigint";

@@ -1,6 +1,17 @@
 /* The sections of the report, in order. Each names the members of the document that it shows, so
  * that what none shows becomes a table of its own. */
 
+/* Why the trace cannot answer something: what the doctor says of it. */
+function reasonFor(doc, name) {
+    const found = doc.doctor && doc.doctor.answers && doc.doctor.answers[name];
+    return found && found.answer !== "yes" && found.reason ? found.reason : "";
+}
+
+function unknownBox(doc, name) {
+    const reason = reasonFor(doc, name);
+    return reason ? [element("p", {class: "unknown"}, `unknown: ${reason}`)] : null;
+}
+
 const note = (...text) => element("p", {class: "note"}, ...text);
 const soft = (text) => element("p", {class: "soft"}, text);
 
@@ -51,8 +62,9 @@ function verdictFacts(doc) {
 
 function verdictSection(doc, overview) {
     const box = element("section", {id: "verdict", class: "verdict"});
+    /* "launch-bound: device 0: ...", or one sentence without a colon. */
     const sentence = overview.verdict || "unknown";
-    const colon = sentence.indexOf(": ");
+    const colon = sentence.search(/[:,] /);
     box.append(element("h1", null, colon > 0 ? sentence.slice(0, colon) : sentence),
                colon > 0 ? element("p", {class: "why"}, sentence.slice(colon + 2)) : "");
     const about = [doc.format ? `format ${doc.format}` : null,
@@ -115,10 +127,10 @@ function wentSection(doc) {
     ]));
     const table = new Table("Classes of all devices", [
         {title: "class", value: (row) => kindName(row.kind), swatch: (row) => row.kind},
-        {title: "time", value: (row) => row.ns, kind: "time", numeric: true},
+        {key: "ns", title: "time", value: (row) => row.ns, kind: "time", numeric: true},
         {title: "share of device \u00d7 window", value: (row) => row.ns / window, kind: "ratio",
          numeric: true},
-    ], rows, {id: "classes", sort: 1, rows: 20});
+    ], rows, {id: "classes", sort: "ns", rows: 20});
     return {keys: ["devices"], box: [
         bars, devices.length > 64 ? note(`${countText(devices.length - 64)} more devices`) : "",
         table.element,
@@ -170,260 +182,3 @@ function phasesSection(doc, overview) {
     ], doc.phases, {id: "phases"}).element,
         soft(`Cells of ${timeText(doc.phase_cell_ns || 0)}; times from the begin of the window.`)]};
 }
-
-/* ---- operators ---- */
-
-function rooflineSection(doc) {
-    const rows = doc.roofline || [];
-    const keys = ["roofline", "kinds"];
-    if (rows.length === 0) { return {keys}; }
-    const total = whole(rows, "time_ns");
-    const drawable = rooflinePoints(rows).length > 0;
-    const chart = element("div", {class: "chart", id: "roofline-chart", role: "img",
-                                  "aria-label": "Roofline: a point for each operator"});
-    const say = element("p", {class: "hidden", "aria-live": "polite"});
-    const cost = (key) => column(key, null, {
-        value: (row) => row.class === "no_cost" ? null : row[key]});
-    const table = new Table("Operators", [
-        textColumn("op", "operator", {wide: true}), textColumn("kind"), textColumn("shape"),
-        textColumn("dtype"), column("count"), column("time_ns", "time"),
-        {title: "share", value: (row) => toNumber(row.time_ns) / (total || 1), kind: "ratio",
-         numeric: true, note: "of the time of all operators, summed"},
-        column("min_ns", "shortest"), column("max_ns", "longest"), cost("flops"), cost("bytes"),
-        column("intensity", "FLOP/B", {kind: "plain"}), column("peak_fraction", "of the roof"),
-        {title: "bound", value: (row) => words(row.class), swatch: (row) => row.class},
-        textColumn("why", "why", {wide: true}),
-    ], rows, {id: "operators", sort: 5});
-    const kinds = (doc.kinds || []).some((row) => row.kind)
-        ? [element("h3", null, "By kind"), genericTable("kinds", doc.kinds)] : [];
-    const none = "No roofline: no operator of this trace has both a known cost and FLOPs.";
-    return {keys, box: [drawable ? chart : note(none), say, table.element, ...kinds], then: () => {
-        if (!drawable) { return; }
-        const {hidden} = rooflineChart(chart, rows, say);
-        const classes = [...new Set(rooflinePoints(rows).map((point) => point.row.class))];
-        chart.after(element("ul", {class: "legend"}, classes.map((kind) =>
-            element("li", null, swatch(kind), words(kind)))),
-            soft("The area of a point is the operator's time." + (hidden > 0
-                ? ` ${countText(hidden)} operators without FLOPs, or whose cost is unknown, are ` +
-                  "in the table only." : "")));
-    }};
-}
-
-function topKernelsSection(doc) {
-    const kernels = doc.exact && doc.exact.top_kernels || [];
-    if (kernels.length === 0) { return null; }
-    return {box: [new Table("Top kernels", [
-        textColumn("name", "kernel", {wide: true}), column("count"), column("sum_ns", "time"),
-        {title: "mean", value: (row) => toNumber(row.sum_ns) / toNumber(row.count), kind: "time",
-         numeric: true},
-        column("min_ns", "shortest"), column("max_ns", "longest"),
-    ], kernels, {id: "kernels", sort: 2}).element]};
-}
-
-/* ---- communication ---- */
-
-function communicationSection(doc) {
-    const keys = ["communication", "collectives", "pipelines"];
-    const rows = doc.communication || [], collectives = doc.collectives || [];
-    const pipelines = doc.pipelines || [];
-    const box = [];
-    if (rows.length > 0) {
-        const exposed = whole(rows, "exposed_ns"), overlapped = whole(rows, "overlapped_ns");
-        const waiting = whole(rows, "waiting_ns"), all = whole(rows, "time_ns");
-        box.push(element("p", null, `Communication ${timeText(all)}: ${timeText(overlapped)} ` +
-            `beside computation (${shareText(overlapped, all)}), ${timeText(exposed)} exposed, ` +
-            `of which ${timeText(waiting)} waiting for another member. Exposed is not blocking: ` +
-            "see the critical path."));
-        box.push(stackedBar([["compute", overlapped], ["comm", exposed - waiting],
-                             ["dep_wait", waiting]], all || 1));
-        box.push(element("ul", {class: "legend"},
-            [["compute", "overlapped"], ["comm", "exposed, moving"],
-             ["dep_wait", "exposed, waiting"]].map(([kind, name]) =>
-                element("li", null, swatch(kind), name))));
-        box.push(new Table("Communication by axis and kind", [
-            textColumn("axis", "axis", {wide: true}),
-            textColumn("kind", "kind", {text: (row) => words(row.kind)}),
-            column("count"), column("bytes"), column("ops"), column("time_ns", "time"),
-            column("exposed_ns", "exposed"), column("overlapped_ns", "overlapped"),
-            column("waiting_ns", "waiting"),
-        ], rows, {id: "communication", sort: 6}).element);
-    }
-    if (collectives.length > 0) {
-        box.push(element("h3", null, "Collectives"), new Table("Collectives", [
-            textColumn("kind", "kind", {text: (row) => words(row.kind)}),
-            textColumn("group", "group", {wide: true}), column("size", "members", {kind: "plain"}),
-            column("bytes"), column("count"), column("transfer_ns", "transfer"),
-            column("arrival_wait_ns", "waiting to arrive"), column("mismatched"),
-            column("bus_bytes_per_s", "bus bandwidth"),
-        ], collectives, {id: "collectives", sort: 5}).element);
-    }
-    if (pipelines.length > 0) {
-        box.push(element("h3", null, "Pipelines"), genericTable("pipelines", pipelines));
-    }
-    return {keys, box: box.length > 0 ? box : null};
-}
-
-/* ---- critical path ---- */
-
-function pathSection(doc) {
-    const path = doc.critical_path;
-    if (!path || toNumber(path.length_ns || 0) === 0) { return {keys: ["critical_path"]}; }
-    const rows = Object.entries(path.kinds || {}).filter(([, ns]) => toNumber(ns) > 0)
-        .map(([kind, ns]) => ({kind, ns}));
-    const box = [
-        path.broken ? note("A cycle of bad records was met; the rest of the path is unknown.") : "",
-        stackedBar(Object.entries(path.kinds || {}), path.length_ns),
-        new Table("Critical path by kind", [
-            {title: "kind", value: (row) => kindName(row.kind), swatch: (row) => row.kind},
-            {title: "time", value: (row) => row.ns, kind: "time", numeric: true},
-            {title: "share of the path", numeric: true, kind: "ratio",
-             value: (row) => toNumber(row.ns) / toNumber(path.length_ns)},
-        ], rows, {id: "path-kinds", sort: 1}).element,
-    ];
-    if ((path.operators || []).length > 0) {
-        box.push(element("h3", null, "Operators on it"), new Table("Operators on the path", [
-            textColumn("op", "operator", {wide: true}), textColumn("shape"), textColumn("dtype"),
-            column("count"), column("time_ns", "time on the path"),
-            {title: "share of the path", numeric: true, kind: "ratio",
-             value: (row) => toNumber(row.time_ns) / toNumber(path.length_ns)},
-        ], path.operators, {id: "path-operators", sort: 4}).element);
-    }
-    if ((path.segments || []).length > 0) {
-        const less = toNumber(path.segment_count) - path.segments.length;
-        box.push(element("h3", null, "Segments"), new Table("Segments of the path", [
-            column("begin_ns", "from", {value: (row) => minus(row.begin_ns, doc.begin_ns || 0)}),
-            {title: "length", value: (row) => minus(row.end_ns, row.begin_ns), kind: "time",
-             numeric: true},
-            {title: "kind", value: (row) => kindName(row.kind), swatch: (row) => row.kind},
-            {title: "what", value: (row) => row.op || row.call || null, absent: "", wide: true},
-            column("device", "device", {kind: "plain", absent: ""}),
-            textColumn("host"),
-        ], path.segments, {id: "path-segments"}).element);
-        if (less > 0) { box.push(soft(`${countText(less)} more segments are not listed.`)); }
-    }
-    return {keys: ["critical_path"], box};
-}
-
-/* ---- memory ---- */
-
-function memoryBar(row) {
-    const capacity = toNumber(row.capacity_bytes || 0), peak = toNumber(row.peak_bytes);
-    const size = Math.max(capacity, peak, toNumber(row.reserved_peak_bytes || 0)) || 1;
-    const roles = Object.entries(row.roles || {}).filter(([, role]) => toNumber(role.bytes) > 0);
-    return element("div", {class: "stack", role: "img",
-        "aria-label": `peak ${amountText(peak, "B")}`},
-        roles.map(([name, role], index) => element("span", {
-            style: `width:${100 * toNumber(role.bytes) / size}%;` +
-                `background:var(--line-${index % 8})`,
-            title: `${words(name)}: ${amountText(role.bytes, "B")}`})));
-}
-
-function memorySection(doc) {
-    const rows = (doc.memory || []).filter((row) => toNumber(row.peak_bytes) > 0 ||
-                                                    toNumber(row.allocations || 0) > 0);
-    if (rows.length === 0) { return {keys: ["memory"]}; }
-    const roles = [...new Set(rows.flatMap((row) => Object.entries(row.roles || {})
-        .filter(([, role]) => toNumber(role.bytes) > 0).map(([name]) => name)))];
-    const lines = rows.flatMap((row) => (row.lines || []).map((line) =>
-        ({device: row.device, ...line})));
-    const box = [new Table("Peak memory", [
-        column("device", "device", {kind: "plain"}), column("peak_bytes", "peak"),
-        {...column("capacity_bytes", "capacity"),
-         value: (row) => toNumber(row.capacity_bytes || 0) > 0 ? row.capacity_bytes : null},
-        {title: "of capacity", numeric: true, kind: "ratio",
-         value: (row) => toNumber(row.capacity_bytes || 0) > 0
-             ? toNumber(row.peak_bytes) / toNumber(row.capacity_bytes) : null},
-        column("reserved_bytes", "reserved then"), column("fragmentation_bytes", "fragmentation"),
-        column("allocations"), column("live_at_end_bytes", "live at the end"),
-    ], rows, {id: "memory"}).element];
-    if (roles.length > 0) {
-        box.push(element("h3", null, "At the peak, by role"), element("div", {class: "bars"},
-            rows.slice(0, 64).map((row) => [
-                element("span", {class: "barname"}, `device ${row.device}`), memoryBar(row)])),
-            new Table("Roles", [{title: "device", value: (row) => row.device, numeric: true},
-                ...roles.map((name) => ({title: name, numeric: true, kind: "bytes",
-                    value: (row) => row.roles[name] ? row.roles[name].bytes : null}))],
-                rows, {id: "memory-roles"}).element);
-    }
-    if (lines.length > 0) {
-        box.push(element("h3", null, "At the peak, by line"), new Table("Lines", [
-            column("device", "device", {kind: "plain"}),
-            textColumn("site", "line", {absent: "unknown", wide: true}), textColumn("role"),
-            column("count", "buffers"), column("bytes"),
-        ], lines, {id: "memory-lines", sort: 4}).element);
-    }
-    return {keys: ["memory"], box};
-}
-
-/* ---- the rest ---- */
-
-function timingSection(doc) {
-    const timing = doc.timing;
-    if (!timing || !toNumber(timing.ops || 0)) { return {keys: ["timing", "idle_by_stream"]}; }
-    const rows = [["submission", "submission_ns"], ["queued: behind its stream", "stream_wait_ns"],
-                  ["queued: waits for others", "dep_wait_ns"], ["queued: dispatch", "dispatch_ns"],
-                  ["device service", "device_ns"]]
-        .map(([name, key]) => ({name, ns: timing[key]}));
-    return {keys: ["timing", "idle_by_stream"], box: [
-        new Table("Intervals of commands", [
-            {title: "interval", value: (row) => row.name},
-            {title: "time", value: (row) => row.ns, kind: "time", numeric: true},
-            {title: "share", numeric: true, kind: "ratio",
-             value: (row) => isKnown(row.ns) && toNumber(timing.total_ns) > 0
-                 ? toNumber(row.ns) / toNumber(timing.total_ns) : null},
-        ], rows, {id: "timing"}).element,
-        soft(`${countText(timing.ops)} ops from enqueue to finish, ` +
-             `${timeText(timing.total_ns)} in all; residual ${timeText(timing.residual_ns || 0)}.`),
-        element("h3", null, "Beside it"), genericFacts(Object.fromEntries(Object.entries(timing)
-            .filter(([key]) => !rows.some((row) => key.startsWith(row.name)) &&
-                /sync|host|calls/.test(key)))),
-        doc.idle_by_stream ? element("h3", null, "Idle within streams, summed over them") : "",
-        doc.idle_by_stream ? genericFacts(Object.fromEntries(Object.entries(doc.idle_by_stream)
-            .map(([key, ns]) => [`${key}_ns`, ns]))) : ""]};
-}
-
-function findingsSection(doc) {
-    const rows = doc.findings || [];
-    if (rows.length === 0) { return {keys: ["findings"]}; }
-    const rank = {error: 0, warning: 1, info: 2};
-    return {keys: ["findings"], box: [new Table("Findings", [
-        {title: "severity", value: (row) => row.severity},
-        textColumn("kind", "kind", {text: (row) => words(row.kind)}),
-        textColumn("message", "message", {wide: true}), textColumn("fix", "fix", {wide: true}),
-        column("cmd_a", "command", {kind: "plain", absent: ""}),
-        column("cmd_b", "and", {kind: "plain", absent: ""}),
-    ], [...rows].sort((a, b) => (rank[a.severity] ?? 3) - (rank[b.severity] ?? 3)),
-        {id: "findings"}).element]};
-}
-
-function exactSection(doc) {
-    const keys = ["exact", "options"];
-    if (!doc.exact) { return {keys}; }
-    const {devices, top_kernels: kernels, split, ...rest} = doc.exact;
-    const box = element("details", null, element("summary", null, "All figures"),
-                        genericFacts(rest));
-    if (split) { box.append(element("h3", null, "split"), genericFacts(split)); }
-    if (devices) {
-        box.append(element("h3", null, "devices"), genericTable("exact devices", devices));
-    }
-    if (doc.options) {
-        box.append(element("h3", null, "Options of this analysis"), genericFacts(doc.options));
-    }
-    return {keys, box: [box]};
-}
-
-/* [id, title, function]; the verdict stands before all of them. */
-const SECTIONS = [
-    ["findings", "Findings", findingsSection],
-    ["timeline", "Timeline", timelineSection],
-    ["went", "Where the time went", wentSection],
-    ["devices", "Devices and launches", devicesSection],
-    ["operators", "Operators", rooflineSection],
-    ["kernels", "Kernels", topKernelsSection],
-    ["communication", "Communication", communicationSection],
-    ["path", "Critical path", pathSection],
-    ["memory", "Memory", memorySection],
-    ["phases", "Phases", phasesSection],
-    ["timing", "Intervals", timingSection],
-];
-const LAST_SECTIONS = [["exact", "Figures", exactSection]];

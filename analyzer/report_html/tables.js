@@ -39,10 +39,12 @@ class Table {
     /* columns: [{title, value(row), kind, text(row), numeric, wide, absent, swatch(row), note}] */
     constructor(name, columns, rows, options) {
         this.name = name;
-        this.columns = columns;
+        /* A text that no row has needs no column. */
+        this.columns = columns.filter((one) => one.absent !== "" ||
+                                               rows.some((row) => isKnown(one.value(row))));
         this.rows = rows;
         this.options = options || {};
-        this.sorted = this.options.sort === undefined ? -1 : this.options.sort;
+        this.sorted = this.columns.findIndex((one) => one.key && one.key === this.options.sort);
         this.down = this.options.down !== false;
         this.words = [];
         this.all = false;
@@ -132,12 +134,13 @@ class Table {
 /* Columns for members of objects: column("time_ns", "time"). */
 function column(key, title, options) {
     const kind = kindOf(key);
-    return {title: title || words(key), value: (row) => row[key], kind, numeric: true, ...options};
+    return {key, title: title || words(key), value: (row) => row[key], kind, numeric: true,
+            ...options};
 }
 
 function textColumn(key, title, options) {
-    return {title: title || words(key), value: (row) => row[key] === "" ? null : row[key],
-            absent: "", ...options};
+    return {key, title: title || words(key), absent: "",
+            value: (row) => row[key] === "" || row[key] === "none" ? null : row[key], ...options};
 }
 
 /* ---- for sections that nothing here knows ---- */

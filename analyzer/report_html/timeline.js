@@ -14,6 +14,8 @@ const KIND_NAMES = {
     unknown: "unknown", wait: "waits",
 };
 const kindName = (kind) => KIND_NAMES[kind] || words(kind);
+/* On the critical path nothing is idle: it waits. */
+const pathName = (kind) => kindName(kind).replace(/^idle: |, exposed$/g, "");
 
 const LANE = 22, BAND = 6, GAP = 8;
 
@@ -104,29 +106,30 @@ function timelineTip(lane, overview, ns) {
         .filter(([, sum]) => sum > 0).sort((a, b) => b[1] - a[1]);
     const phase = lane.phases.find((one) => minus(one.begin_ns, overview.begin_ns) <= ns &&
                                             minus(one.end_ns, overview.begin_ns) > ns);
+    const name = lane.id === undefined ? pathName : kindName;
     return [
         element("b", null, lane.name),
         element("div", null, `${timeText(from)} to ${timeText(to)}`),
-        ...parts.map(([kind, sum]) => element("div", null, swatch(kind), `${kindName(kind)}: ` +
-            `${timeText(sum)}, ${shareText(sum, to - from)}`)),
+        ...parts.map(([kind, sum]) => element("div", null, swatch(kind),
+            `${name(kind)}: ${timeText(sum)}, ${shareText(sum, to - from)}`)),
         phase ? element("div", {class: "soft"}, `phase: ${words(phase.class)}: ${phase.why}`) : "",
     ];
 }
 
-function legendOf(title, lanes) {
+function legendOf(title, lanes, name) {
     const used = new Set(lanes.flatMap((lane) => lane.kinds));
     const order = Object.keys(KIND_NAMES);
     return element("ul", {class: "legend", "aria-label": title},
         element("li", null, element("b", null, title)), [...used]
             .sort((a, b) => order.indexOf(a) - order.indexOf(b))
-            .map((kind) => element("li", null, swatch(kind), kindName(kind))));
+            .map((kind) => element("li", null, swatch(kind), name(kind))));
 }
 
 function timelineLegend(lanes) {
     const isDevice = (lane) => lane.id !== undefined;
-    const legend = [legendOf("devices", lanes.filter(isDevice))];
+    const legend = [legendOf("devices", lanes.filter(isDevice), kindName)];
     if (!lanes.every(isDevice)) {
-        legend.push(legendOf("critical path", lanes.filter((lane) => !isDevice(lane))));
+        legend.push(legendOf("critical path", lanes.filter((lane) => !isDevice(lane)), pathName));
     }
     return element("div", null, legend);
 }
@@ -157,12 +160,13 @@ function timelineChart(box, overview, phases) {
 }
 
 /* A bar of parts with their numbers, as elements: it prints, and a reader reads it. */
-function stackedBar(parts, whole) {
+function stackedBar(parts, whole, name) {
+    const named = name || kindName;
     const known = parts.filter(([, ns]) => toNumber(ns) > 0);
     return element("div", {class: "stack", role: "img", "aria-label": known.map(([kind, ns]) =>
-        `${kindName(kind)} ${shareText(ns, whole)}`).join(", ")},
+        `${named(kind)} ${shareText(ns, whole)}`).join(", ")},
         known.map(([kind, ns]) => element("span", {
             style: `width:${100 * toNumber(ns) / toNumber(whole)}%;background:var(--k-${kind})`,
-            title: `${kindName(kind)}: ${timeText(ns)}, ${shareText(ns, whole)}`,
+            title: `${named(kind)}: ${timeText(ns)}, ${shareText(ns, whole)}`,
         })));
 }
