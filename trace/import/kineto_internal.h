@@ -5,6 +5,7 @@
  *   kineto_work.c         events of devices and API calls -> builder
  *   kineto_host.c         events of threads, counters, names -> builder
  *   kineto_operators.c    External id -> operators with shapes
+ *   kineto_nesting.c      calls -> operators by time, where ids lead nowhere
  *   kineto_collectives.c  arguments of communication kernels -> communicators, collectives
  *   kineto_findings.c     what there is to tell of the import
  *
@@ -166,6 +167,14 @@ void orr__kineto_reference(struct orr__kineto *k, uint64_t command);
 /* Makes the operators that work refers to, in a finished timeline. ORR_NO_MEMORY. */
 enum orr_status orr__kineto_resolve_operators(struct orr__kineto *k,
                                               struct orr_timeline *timeline) ORR_MUST_CHECK;
+/* Makes an operator (by its index) the command's; `op_capacity` is of timeline->ops.
+ * ORR_NO_MEMORY. */
+enum orr_status orr__kineto_assign(const struct orr__kineto *k, struct orr_timeline *timeline,
+                                   size_t *op_capacity, uint32_t item,
+                                   struct orr_timeline_command *command) ORR_MUST_CHECK;
+/* Those of commands that have none yet, by time (kineto_nesting.c). ORR_NO_MEMORY. */
+enum orr_status orr__kineto_nest(struct orr__kineto *k, struct orr_timeline *timeline,
+                                 size_t *op_capacity) ORR_MUST_CHECK;
 /* "Float", "c10::BFloat16", "long int": ORR_DTYPE_NONE for what is not known here. */
 enum orr_dtype orr__kineto_dtype(struct orr__json_text text);
 

@@ -61,7 +61,7 @@ static bool external_id(const struct orr__kineto *k, uint64_t *out_id) {
 void orr__kineto_operator(struct orr__kineto *k, uint64_t slice, const char *name) {
     uint64_t id;
     if (!external_id(k, &id))
-        return;
+        id = 0; /* none */
     struct orr__kineto_operator *op = ORR__KINETO_ADD(k, operators);
     if (!op)
         return;
@@ -115,6 +115,8 @@ static enum orr_status index_operators(struct orr__kineto *k, const struct orr_t
                                        struct orr__index *index) {
     for (size_t i = 0; i < k->operators_count; i++) {
         struct orr__kineto_operator *op = &k->operators[i];
+        if (op->external_id == 0)
+            continue;
         uint32_t known = find_operator(k, index, op->external_id);
         if (known != ORR__INDEX_NONE) {
             if (operator_before(timeline, op, &k->operators[known]))
@@ -145,23 +147,61 @@ static enum orr_status add_op(struct orr_timeline *timeline, const struct orr_me
     return ORR_OK;
 }
 
+enum orr_status orr__kineto_assign(const struct orr__kineto *k, struct orr_timeline *timeline,
+                                   size_t *op_capacity, uint32_t item,
+                                   struct orr_timeline_command *command) {
+    struct orr_timeline_slice *slice = &timeline->slices[k->operators[item].slice];
+    enum orr_status status = ORR_OK;
+    if (slice->op == 0) {
+        status = add_op(timeline, k->memory, op_capacity, &k->operators[item]);
+        slice->op = status == ORR_OK ? timeline->op_count : 0;
+    }
+    command->op = slice->op;
+    return status;
+}
+
+/* In files of older profilers the ids of calls and of operators are two countings, and equal ones
+ * mean nothing. The call of the work must stand in the operator. */
+static bool stands_in(const struct orr_timeline *timeline, const struct orr__kineto_operator *op,
+                      const struct orr_timeline_command *command) {
+    const struct orr_timeline_slice *slice = &timeline->slices[op->slice];
+    return slice->host == command->host && slice->begin_ns <= command->enqueue_ns &&
+           command->enqueue_ns < slice->end_ns;
+}
+
+/* Work without a call cannot be checked: its ids count if nearly all of the others are right. */
+static enum orr_status follow(struct orr__kineto *k, struct orr_timeline *timeline,
+                              const struct orr__index *index, bool linked, bool *ids_are_good,
+                              size_t *op_capacity) {
+    enum { WRONG_MAX = 20 }; /* one in so many */
+    size_t right = 0, wrong = 0;
+    enum orr_status status = ORR_OK;
+    for (size_t i = 0; status == ORR_OK && i < k->references_count; i++) {
+        const struct orr__kineto_reference *reference = &k->references[i];
+        struct orr_timeline_command *command = &timeline->commands[reference->command - 1];
+        uint32_t item = find_operator(k, index, reference->external_id);
+        if (item == ORR__INDEX_NONE || (command->call != 0) != linked)
+            continue;
+        bool good = !linked || stands_in(timeline, &k->operators[item], command);
+        right += good;
+        wrong += !good;
+        if (good)
+            status = orr__kineto_assign(k, timeline, op_capacity, item, command);
+    }
+    *ids_are_good = wrong <= right / WRONG_MAX;
+    return status;
+}
+
 static enum orr_status resolve(struct orr__kineto *k, struct orr_timeline *timeline,
                                struct orr__index *index) {
     size_t capacity = 0;
+    bool ids_are_good = false, unused;
     enum orr_status status = index_operators(k, timeline, index);
-    for (size_t i = 0; status == ORR_OK && i < k->references_count; i++) {
-        const struct orr__kineto_reference *reference = &k->references[i];
-        uint32_t item = find_operator(k, index, reference->external_id);
-        if (item == ORR__INDEX_NONE)
-            continue;
-        struct orr_timeline_slice *slice = &timeline->slices[k->operators[item].slice];
-        if (slice->op == 0) {
-            status = add_op(timeline, k->memory, &capacity, &k->operators[item]);
-            slice->op = timeline->op_count;
-        }
-        timeline->commands[reference->command - 1].op = slice->op;
-    }
-    return status;
+    if (status == ORR_OK)
+        status = follow(k, timeline, index, true, &ids_are_good, &capacity);
+    if (status == ORR_OK && ids_are_good)
+        status = follow(k, timeline, index, false, &unused, &capacity);
+    return status == ORR_OK ? orr__kineto_nest(k, timeline, &capacity) : status;
 }
 
 enum orr_status orr__kineto_resolve_operators(struct orr__kineto *k,

@@ -22,10 +22,12 @@ static void skip_spaces(struct items *i) {
 }
 
 static struct items open_items(struct orr__json_text text) {
-    struct items i = {text.at, text.at ? text.at + text.length : NULL, false};
+    struct items i = {NULL, NULL, false};
     if (text.length == 0) {
         return i;
     }
+    i.at = text.at;
+    i.end = text.at + text.length;
     skip_spaces(&i);
     i.bad = i.at == i.end || *i.at != '[';
     i.at += !i.bad;
