@@ -60,6 +60,7 @@ enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_explore(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_doctor(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_replay(const struct orr_cli *cli, int argc, char **argv);
+enum orr_exit orr_cli_diff(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_view(const struct orr_cli *cli, int argc, char **argv);
 
 /* Options of a verb. A flag has `flag`, an option with a value `value`; both are set in place. */

@@ -15,6 +15,7 @@ static const struct verb {
     {"import", orr_cli_import, "write a trace of another tool as a database"},
     {"export", orr_cli_export, "write a trace as a timeline for ui.perfetto.dev"},
     {"view", orr_cli_view, "show a trace in Perfetto UI: serve it to the browser of this machine"},
+    {"diff", orr_cli_diff, "compare two traces: what became slower, and is it certain"},
     {"check", orr_cli_check,
      "find races, hangs and misused memory in scenarios, traces, stream programs"},
     {"explore", orr_cli_explore,
