@@ -95,7 +95,7 @@ static void answer_split(struct orr__examination *x) {
                           "%zu of %zu ops have no call, or start before it",
                           a->events.op_count - (size_t)a->split.ops, a->events.op_count);
     }
-    if (!s->knows_waits && !one_stream(a)) {
+    if (!s->knows_waits && s->event_waits == 0 && !one_stream(a)) {
         orr__doctor_limit(x, ORR_QUESTION_SPLIT, ORR_ABILITY_PARTLY,
                           "waits between streams are not recorded: dispatch contains them");
     } else if (s->event_waits_unresolved > 0) {
@@ -111,7 +111,7 @@ static void answer_dependencies(struct orr__examination *x) {
     if (one_stream(x->a)) {
         orr__doctor_limit(x, ORR_QUESTION_DEPENDENCIES, ORR_ABILITY_YES,
                           "all work is in one stream");
-    } else if (!s->knows_waits) {
+    } else if (!s->knows_waits && s->event_waits == 0) {
         orr__doctor_limit(x, ORR_QUESTION_DEPENDENCIES, ORR_ABILITY_NO,
                           "waits between streams are not recorded");
     } else if (s->event_waits_unresolved > 0) {
@@ -145,7 +145,11 @@ static void answer_path(struct orr__examination *x) {
     }
     if (!x->a->events.source.knows_waits && !one_stream(x->a)) {
         orr__doctor_limit(x, ORR_QUESTION_PATH, ORR_ABILITY_PARTLY,
-                          "waits between streams are not recorded, so it cannot cross them");
+                          "what streams wait for is not recorded, so it cannot cross them");
+    } else if (x->a->events.source.event_waits_unresolved > 0 && !one_stream(x->a)) {
+        orr__doctor_limit(x, ORR_QUESTION_PATH, ORR_ABILITY_PARTLY,
+                          "%llu waits between streams are unresolved, so it cannot cross them",
+                          (count)x->a->events.source.event_waits_unresolved);
     }
 }
 
@@ -235,6 +239,10 @@ static void answer_roofline(struct orr__examination *x) {
         kernels += op->activity == ORR_ACTIVITY_COMPUTE;
         costs += op->activity == ORR_ACTIVITY_COMPUTE && op->has_cost;
     }
+    const struct orr_framework *framework = &a->explain.framework;
+    for (size_t i = 0; i < framework->row_count; i++) {
+        costs += framework->rows[i].has_cost ? framework->rows[i].kernels : 0;
+    }
     uint64_t devices = devices_with_ops(a);
     for (size_t d = 0; d < a->device_count; d++) {
         peaks += a->devices[d].times.ops > 0 && has_peaks(a, &a->events.devices[d]);
@@ -242,7 +250,8 @@ static void answer_roofline(struct orr__examination *x) {
     if (kernels == 0 || costs < kernels) {
         orr__doctor_limit(x, ORR_QUESTION_ROOFLINE,
                           costs == 0 ? ORR_ABILITY_NO : ORR_ABILITY_PARTLY,
-                          "%llu of %llu kernels have a known cost (from recorded shapes)",
+                          "%llu of %llu kernels have a known cost, from the shapes of their "
+                          "operators' inputs",
                           (count)costs, (count)kernels);
     }
     if (costs > 0 && peaks < devices) {
@@ -256,16 +265,15 @@ static void answer_roofline(struct orr__examination *x) {
 
 static void answer_rest(struct orr__examination *x) {
     const struct orr_timeline *t = x->a->timeline;
-    size_t annotations = 0, operators = 0;
+    size_t annotations = 0, operators = 0, totals = x->a->explain.memory.count;
     for (size_t i = 0; t && i < t->slice_count; i++) {
         annotations += t->slices[i].kind == ORR_SLICE_ANNOTATION;
         operators += t->slices[i].kind == ORR_SLICE_OPERATOR;
     }
     if (!t || t->buffer_count == 0) {
-        orr__doctor_limit(x, ORR_QUESTION_MEMORY,
-                          t && t->counter_count > 0 ? ORR_ABILITY_PARTLY : ORR_ABILITY_NO,
-                          t && t->counter_count > 0 ? "totals over time only, not by buffer"
-                                                    : "allocations are not recorded");
+        orr__doctor_limit(x, ORR_QUESTION_MEMORY, totals > 0 ? ORR_ABILITY_PARTLY : ORR_ABILITY_NO,
+                          totals > 0 ? "totals over time only, not by buffer"
+                                     : "allocations are not recorded");
     }
     if (annotations == 0 && !is_own(x->a)) {
         orr__doctor_limit(x, ORR_QUESTION_STEPS,

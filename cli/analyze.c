@@ -117,8 +117,10 @@ static enum orr_exit analyze_set(const struct orr_cli *cli, const struct request
 static enum orr_exit analyze(const struct orr_cli *cli, const struct request *request) {
     struct orr_error error = {0};
     struct orr_traces traces = {0};
-    enum orr_status status =
-        orr_cli_read_traces(cli, request->paths, request->count, &request->import, &traces, &error);
+    enum orr_status status = request->html ? orr_cli_html_check(request->html, &error) : ORR_OK;
+    if (status == ORR_OK)
+        status = orr_cli_read_traces(cli, request->paths, request->count, &request->import, &traces,
+                                     &error);
     for (size_t i = 0; i < traces.count && status == ORR_OK; i++)
         status = orr_cli_fill_peaks(cli, traces.items[i].timeline, &error);
     enum orr_exit exit = status != ORR_OK    ? orr_cli_fail(cli, &error)

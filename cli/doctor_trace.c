@@ -1,6 +1,7 @@
 #include "cli/doctor_trace.h"
 
 #include "analyzer/report_doctor.h"
+#include "cli/peaks.h"
 #include "cli/traces.h"
 
 static enum orr_status examine(const struct orr_cli *cli, const struct orr_trace *trace,
@@ -10,7 +11,9 @@ static enum orr_status examine(const struct orr_cli *cli, const struct orr_trace
     char *text = NULL;
     size_t length = 0;
     options.file = trace->name;
-    enum orr_status status = orr_analyze(trace->timeline, &options, cli->memory, &analysis, error);
+    enum orr_status status = orr_cli_fill_peaks(cli, trace->timeline, error);
+    if (status == ORR_OK)
+        status = orr_analyze(trace->timeline, &options, cli->memory, &analysis, error);
     if (status == ORR_OK) {
         status = as_json ? orr_report_doctor_json(analysis, &text, &length)
                          : orr_report_doctor_text(analysis, &text, &length);
