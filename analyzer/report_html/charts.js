@@ -212,7 +212,8 @@ function drawRoof(plot, roof, row, {min, max}) {
     ctx.setLineDash([]);
     ctx.textAlign = "right";
     ctx.textBaseline = "bottom";
-    const dtypes = [...roof.dtypes].filter(Boolean).join(", ");
+    const known = [...roof.dtypes].filter((dtype) => dtype && dtype !== "none");
+    const dtypes = known.slice(0, 3).join(", ") + (known.length > 3 ? ", \u2026" : "");
     ctx.fillText(`${dtypes ? dtypes + " " : ""}${amountText(roof.peak, "FLOP/s")}`,
                  left + width - 4 * devicePixelRatio,
                  at(roof.peak, "y") - 3 * devicePixelRatio);
@@ -222,7 +223,7 @@ function drawRoof(plot, roof, row, {min, max}) {
 }
 
 function rooflineChart(box, rows, say) {
-    const points = rooflinePoints(rows), roofs = roofsOf(rows);
+    const points = rooflinePoints(rows), roofs = roofsOf(points.map((point) => point.row));
     const total = rows.reduce((sum, row) => sum + toNumber(row.time_ns), 0);
     const ridges = roofs.map((roof) => roof.peak / roof.bandwidth);
     const xs = [...points.map((point) => point.x), ...ridges];

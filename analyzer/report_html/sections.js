@@ -100,7 +100,7 @@ function timelineSection(doc, overview) {
         chart,
     ];
     return {box, then: () => {
-        const legend = timelineChart(chart, overview, doc.phases || []);
+        const legend = timelineChart(chart, overview, doc.phases || [], doc.steps || []);
         const cell = timeText(overview.cell_ns);
         chart.after(legend, soft(`Each column is a cell of ${cell} or more, filled by its exact ` +
             "ns of each kind; the thin band below a lane is its phases."));
@@ -164,6 +164,42 @@ function devicesSection(doc) {
             launch("graph_saving_ns", "a graph saves at most"),
             {title: "why", value: (row) => row.launch ? row.launch.why : null, wide: true},
         ], devices, {id: "launches"}).element]};
+}
+
+/* ---- steps and annotations ---- */
+
+function stepsSection(doc) {
+    const keys = ["steps", "steps_source", "step_count"], steps = doc.steps || [];
+    if (steps.length === 0) {
+        return {keys, box: doc.steps_source ? [element("p", {class: "unknown"},
+            `unknown: ${doc.steps_source}`)] : null};
+    }
+    return {keys, box: [new Table("Steps", [
+        textColumn("name"), column("number", "number", {kind: "plain"}),
+        column("begin_ns", "from", {value: (row) => minus(row.begin_ns, doc.begin_ns || 0)}),
+        column("length_ns", "length"),
+    ], steps, {id: "steps"}).element,
+        soft(`By ${doc.steps_source}; ${countText(doc.step_count || steps.length)} in all.`)]};
+}
+
+function annotationsSection(doc) {
+    const keys = ["annotations", "annotations_by", "annotation_count"];
+    const rows = doc.annotations || [];
+    if (rows.length === 0) { return {keys}; }
+    const idle = (row) => Object.values(row.idle || {}).reduce((sum, ns) => sum + toNumber(ns), 0);
+    return {keys, box: [new Table("Annotations", [
+        {key: "path", title: "annotation", wide: true, text: (row) =>
+            "\u2003".repeat(Math.min(row.depth, 12)) + (row.path[row.path.length - 1] || "all"),
+         value: (row) => row.path.join(" / ") || "all"},
+        column("count"), column("ops"), column("total_ns", "device time"),
+        column("self_ns", "of itself"),
+        column("share", "share", {note: "of the window"}),
+        column("exposed_comm_ns", "exposed communication"),
+        {title: "idle", value: idle, kind: "time", numeric: true,
+         note: "gaps that end in one of its ops"},
+    ], rows, {id: "annotations", rows: 24}).element,
+        soft(`By ${doc.annotations_by}; ` +
+             `${countText(doc.annotation_count || rows.length)} in all.`)]};
 }
 
 function phasesSection(doc, overview) {

@@ -46,6 +46,7 @@ function rangesText(numbers) {
     return parts.map(([from, to]) => from === to ? from : `${from}\u2013${to}`).join(", ");
 }
 
+const MEMORY_KEYS = ["memory", "memory_timeline"];
 const memoryCounters = (overview) => (overview.counters || []).filter(isMemory);
 
 const LINES = 8;
@@ -62,7 +63,7 @@ function memorySection(doc, overview) {
                                                     toNumber(row.allocations || 0) > 0);
     const counters = memoryCounters(overview);
     if (rows.length === 0 && counters.length === 0) {
-        return {keys: ["memory"], box: unknownBox(doc, "memory")};
+        return {keys: MEMORY_KEYS, box: unknownBox(doc, "memory")};
     }
     const roles = [...new Set(rows.flatMap((row) => Object.entries(row.roles || {})
         .filter(([, role]) => toNumber(role.bytes) > 0).map(([name]) => name)))];
@@ -98,7 +99,43 @@ function memorySection(doc, overview) {
             column("count", "buffers"), column("bytes"),
         ], lines, {id: "memory-lines", sort: "bytes"}).element);
     }
-    return {keys: ["memory"], box, then: drawn ? drawn.then : null};
+    if ((doc.memory_timeline || []).length > 0) {
+        box.push(element("h3", null, "As counted"), new Table("Memory counters", [
+            column("device", "device", {kind: "plain"}), textColumn("counter"),
+            column("peak_bytes", "peak"),
+            column("peak_ns", "at", {value: (row) => minus(row.peak_ns, doc.begin_ns || 0)}),
+            column("last_bytes", "at the end"), column("samples"),
+        ], doc.memory_timeline, {id: "memory-counters"}).element);
+    }
+    return {keys: MEMORY_KEYS, box, then: drawn ? drawn.then : null};
+}
+
+/* ---- queue depth ---- */
+
+function queueSeries(doc) {
+    return doc.queue_depth.map((row) => ({
+        name: `device ${row.device}`, text: countText,
+        points: (row.cell_max || []).map((value, cell) =>
+            [minus(row.begin_ns, doc.begin_ns || 0) + cell * toNumber(row.cell_ns), value])
+            .filter(([, value]) => isKnown(value)),
+    })).slice(0, LINES);
+}
+
+function queueSection(doc) {
+    const rows = (doc.queue_depth || []).filter((row) => isKnown(row.max));
+    if (rows.length === 0) { return {keys: ["queue_depth"]}; }
+    const chart = element("div", {class: "chart", role: "img", "aria-label": "Queue depth"});
+    return {keys: ["queue_depth"], box: [chart,
+        soft("Commands that the device was given and has not finished: the most in each cell" +
+             (rows.length > LINES ? `; the first ${LINES} devices.` : ".")),
+        new Table("Queue depth", [
+            column("device", "device", {kind: "plain"}), column("max", "most"),
+            column("p50", "median"), column("p95"), column("mean"),
+            column("empty_ns", "empty for"), column("linked_ops", "ops"),
+            column("initial", "queued before the begin"),
+        ], rows, {id: "queue-depth"}).element],
+        then: () => stepChart(chart, queueSeries(doc), (plot, splits) =>
+            splits.map((value) => isKnown(value) ? countText(value) : ""), 170)};
 }
 
 function countersSection(doc, overview) {
@@ -210,6 +247,9 @@ const SECTIONS = [
     ["path", "Critical path", pathSection],
     ["memory", "Memory", memorySection],
     ["counters", "Counters", countersSection],
+    ["queue", "Queue depth", queueSection],
+    ["steps", "Steps", stepsSection],
+    ["annotations", "Annotations", annotationsSection],
     ["phases", "Phases", phasesSection],
     ["timing", "Intervals", timingSection],
 ];

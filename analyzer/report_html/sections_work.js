@@ -2,39 +2,72 @@
 
 /* ---- operators ---- */
 
-function rooflineSection(doc) {
-    const rows = doc.roofline || [];
-    const keys = ["roofline", "kinds"];
-    if (rows.length === 0) { return {keys}; }
+function operatorTable(name, id, rows) {
     const total = whole(rows, "time_ns");
-    const drawable = rooflinePoints(rows).length > 0;
-    const chart = element("div", {class: "chart", id: "roofline-chart", role: "img",
-                                  "aria-label": "Roofline: a point for each operator"});
-    const say = element("p", {class: "hidden", "aria-live": "polite"});
     const anyCost = rows.some((row) => row.class !== "no_cost");
     const cost = (key, title, options) => anyCost ? [column(key, title, {
         value: (row) => row.class === "no_cost" ? null : row[key], ...options})] : [];
-    const table = new Table("Operators", [
-        textColumn("op", "operator", {wide: true}), textColumn("kind"), textColumn("shape"),
+    return new Table(name, [
+        textColumn("op", "operator", {wide: true}), textColumn("kind"),
+        textColumn("shape", "shape", {wide: rows.some((row) => (row.shape || "").length > 40)}),
         textColumn("dtype"), column("count"), column("time_ns", "time"),
         {title: "share", value: (row) => toNumber(row.time_ns) / (total || 1), kind: "ratio",
-         numeric: true, note: "of the time of all operators, summed"},
+         numeric: true, note: "of the time of all rows, summed"},
         column("min_ns", "shortest"), column("max_ns", "longest"), ...cost("flops"),
         ...cost("bytes"), ...cost("intensity", "FLOP/B", {kind: "plain"}),
         ...cost("peak_fraction", "of the roof"),
         {title: "bound", value: (row) => words(row.class), swatch: (row) => row.class},
+        textColumn("main_kernel", "most by kernel", {wide: true}),
         textColumn("why", "why", {wide: true}),
-    ], rows, {id: "operators", sort: "time_ns"});
+    ], rows, {id, sort: "time_ns"}).element;
+}
+
+/* "matrix bf16 989 TFLOP/s, ..." */
+function peaksText(peaks) {
+    return Object.entries(peaks || {}).map(([dtype, value]) =>
+        `${dtype} ${amountText(value, "FLOP/s")}`).join(", ");
+}
+
+function peaksBox(peaks) {
+    if (!(peaks || []).length) { return []; }
+    return [element("h3", null, "Peaks that the roofline rests on"), new Table("Peaks", [
+        column("device", "device", {kind: "plain"}), textColumn("name"),
+        column("bandwidth_bytes_per_s", "bandwidth"),
+        {title: "matrix", value: (row) => peaksText(row.matrix) || null, wide: true},
+        {title: "vector", value: (row) => peaksText(row.vector) || null, wide: true},
+        textColumn("source", "source", {wide: true}),
+    ], peaks, {id: "peaks"}).element];
+}
+
+function rooflineSection(doc) {
+    const rows = doc.roofline || [];
+    const keys = ["roofline", "kinds", "peaks"];
+    if (rows.length === 0) { return {keys}; }
+    /* Operators of a framework, and the kernels that they are made of, are apart. */
+    const operators = rows.filter((row) => row.level !== "kernel");
+    const kernels = rows.filter((row) => row.level === "kernel");
+    const points = rooflinePoints(operators).length > 0 ? operators : kernels;
+    const drawable = rooflinePoints(points).length > 0;
+    const chart = element("div", {class: "chart", id: "roofline-chart", role: "img",
+                                  "aria-label": "Roofline: a point for each operator"});
+    const say = element("p", {class: "hidden", "aria-live": "polite"});
     const kinds = (doc.kinds || []).some((row) => row.kind)
         ? [element("h3", null, "By kind"), genericTable("kinds", doc.kinds.map((row) =>
             ({...row, kind: row.kind || "other"})))] : [];
     const why = reasonFor(doc, "roofline");
     const none = why ? `The roofline is unknown: ${why}.`
                      : "No operator of this trace has both a known cost and FLOPs: no roofline.";
-    return {keys, box: [drawable ? chart : note(none), say, table.element, ...kinds], then: () => {
+    const tables = operators.length > 0 ? [operatorTable("Operators", "operators", operators)] : [];
+    if (kernels.length > 0) {
+        if (tables.length > 0) { tables.push(element("h3", null, "Kernels by their grid")); }
+        tables.push(operatorTable("Kernels by their grid",
+                                  tables.length > 0 ? "kernels-by-grid" : "operators", kernels));
+    }
+    return {keys, box: [drawable ? chart : note(none), say, ...tables, ...kinds,
+                        ...peaksBox(doc.peaks)], then: () => {
         if (!drawable) { return; }
-        const {hidden} = rooflineChart(chart, rows, say);
-        const classes = [...new Set(rooflinePoints(rows).map((point) => point.row.class))];
+        const {hidden} = rooflineChart(chart, points, say);
+        const classes = [...new Set(rooflinePoints(points).map((point) => point.row.class))];
         chart.after(element("ul", {class: "legend"}, classes.map((kind) =>
             element("li", null, swatch(kind), words(kind)))),
             soft("The area of a point is the operator's time." + (hidden > 0

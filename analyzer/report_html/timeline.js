@@ -17,11 +17,14 @@ const kindName = (kind) => KIND_NAMES[kind] || words(kind);
 /* On the critical path nothing is idle: it waits. */
 const pathName = (kind) => kindName(kind).replace(/^idle: |, exposed$/g, "");
 
-const LANE = 22, BAND = 6, GAP = 8;
+const LANE = 22, BAND = 6, GAP = 8, STEP = 12;
 
 /* Lanes from top to bottom: {name, cells, kinds, phases, top, height}. */
-function timelineLanes(overview, phases) {
+function timelineLanes(overview, phases, steps) {
     const lanes = [];
+    if (steps.length > 0) {
+        lanes.push({name: "steps", ns: {}, kinds: [], phases: [], steps, size: STEP});
+    }
     const path = overview.path && overview.path.ns || {};
     if (Object.keys(path).length > 0) {
         lanes.push({name: "critical path", ns: path, kinds: Object.keys(path), phases: []});
@@ -34,7 +37,8 @@ function timelineLanes(overview, phases) {
     let top = 2;
     for (const lane of lanes) {
         lane.top = top;
-        top += LANE + (lane.phases.length > 0 ? BAND : 0) + GAP;
+        lane.size = lane.size || LANE;
+        top += lane.size + (lane.phases.length > 0 ? BAND : 0) + GAP;
     }
     return {lanes, height: top};
 }
@@ -81,6 +85,24 @@ function drawPhases(plot, lane, begin) {
     }
 }
 
+function drawSteps(plot, lane, begin) {
+    const {ctx, bbox} = plot, ratio = devicePixelRatio;
+    const top = bbox.top + lane.top * ratio, height = STEP * ratio;
+    ctx.font = `${9 * ratio}px ${paint("--font")}`;
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    lane.steps.forEach((step, index) => {
+        const left = plot.valToPos(minus(step.begin_ns, begin), "x", true);
+        const right = plot.valToPos(minus(step.end_ns, begin), "x", true);
+        ctx.fillStyle = paint(index % 2 ? "--line" : "--k-dispatch");
+        ctx.fillRect(left, top, Math.max(ratio, right - left - ratio), height);
+        if (right - left > ctx.measureText(step.name).width + 8 * ratio) {
+            ctx.fillStyle = paint("--text");
+            ctx.fillText(step.name, Math.max(left, bbox.left) + 4 * ratio, top + height / 2);
+        }
+    });
+}
+
 function drawTimeline(plot, lanes, overview) {
     const {ctx, bbox} = plot, cell = toNumber(overview.cell_ns);
     const first = Math.max(0, Math.floor(plot.scales.x.min / cell));
@@ -93,11 +115,21 @@ function drawTimeline(plot, lanes, overview) {
         lane.paints = Object.fromEntries(lane.kinds.map((kind) => [kind, kindPaint(kind)]));
         drawLane(plot, lane, overview, first, last);
         drawPhases(plot, lane, overview.begin_ns);
+        if (lane.steps) { drawSteps(plot, lane, overview.begin_ns); }
     }
     ctx.restore();
 }
 
+function stepTip(lane, overview, ns) {
+    const step = lane.steps.find((one) => minus(one.begin_ns, overview.begin_ns) <= ns &&
+                                          minus(one.end_ns, overview.begin_ns) > ns);
+    return step ? [element("b", null, step.name),
+                   element("div", null, timeText(minus(step.end_ns, step.begin_ns)))]
+                : [element("b", null, "between steps")];
+}
+
 function timelineTip(lane, overview, ns) {
+    if (lane.steps) { return stepTip(lane, overview, ns); }
     const cell = Math.max(0, Math.min(overview.cells - 1,
                                       Math.floor(ns / toNumber(overview.cell_ns))));
     const from = cell * toNumber(overview.cell_ns);
@@ -128,15 +160,16 @@ function legendOf(title, lanes, name) {
 function timelineLegend(lanes) {
     const isDevice = (lane) => lane.id !== undefined;
     const legend = [legendOf("devices", lanes.filter(isDevice), kindName)];
-    if (!lanes.every(isDevice)) {
-        legend.push(legendOf("critical path", lanes.filter((lane) => !isDevice(lane)), pathName));
+    if (lanes.some((lane) => !isDevice(lane) && !lane.steps)) {
+        legend.push(legendOf("critical path",
+                             lanes.filter((lane) => !isDevice(lane) && !lane.steps), pathName));
     }
     return element("div", null, legend);
 }
 
-function timelineChart(box, overview, phases) {
-    const {lanes, height} = timelineLanes(overview, phases);
-    const middles = lanes.map((lane) => height - lane.top - LANE / 2);
+function timelineChart(box, overview, phases, steps) {
+    const {lanes, height} = timelineLanes(overview, phases, steps);
+    const middles = lanes.map((lane) => height - lane.top - lane.size / 2);
     const chart = addChart(box, height + 44, (width) => timedOptions({
         padding: [0, 8, 0, 0],
         scales: {x: timeScale(), y: {range: [0, height]}},
@@ -151,7 +184,7 @@ function timelineChart(box, overview, phases) {
     box.addEventListener("mousemove", (event) => {
         const over = chart.plot.over.getBoundingClientRect();
         const y = event.clientY - over.top, x = event.clientX - over.left;
-        const lane = lanes.find((one) => y >= one.top && y < one.top + LANE + BAND);
+        const lane = lanes.find((one) => y >= one.top && y < one.top + one.size + BAND);
         if (!lane || x < 0 || x > over.width) { return hideTip(); }
         showTip(event, ...timelineTip(lane, overview, chart.plot.posToVal(x, "x")));
     });
