@@ -8,6 +8,7 @@
 
 #include "analyzer/diff_internal.h"
 #include "analyzer/sort.h"
+#include "analyzer/times.h"
 
 enum {
     ROLES = ORR_ACTIVITY_COPY + 1,
@@ -21,6 +22,7 @@ enum {
 struct candidate {
     struct orr__diff_anchor anchor;
     uint32_t period, repeats; /* ops from one to the next; how many times, on any device */
+    int64_t time_ns;          /* of the row's ops, in all */
 };
 
 struct candidates {
@@ -128,6 +130,10 @@ static enum orr_status judge_row(const struct places *p, const uint32_t *ops, si
     if (regular < large || regular == 0) {
         return ORR_OK;
     }
+    for (size_t i = 0; i < count; i++) {
+        const struct orr_events_op *each = &events->ops[ops[i]];
+        c.time_ns = orr__add_ns(c.time_ns, each->end_ns - each->start_ns);
+    }
     const struct orr_events_op *op = &events->ops[ops[0]];
     c.anchor = (struct orr__diff_anchor){op->operator_index, p->part->roles[op->stream]};
     enum orr_status status = orr_memory_grow(p->part->memory, &list->items, &list->capacity,
@@ -219,45 +225,82 @@ static enum orr_status sort_candidates(const struct orr__diff_part *part, struct
     return status;
 }
 
+/* A row of both sides that might begin iterations. */
 struct score {
-    bool enough;
+    bool enough; /* for a test, on both sides */
     uint64_t period, repeats;
+    int64_t time_ns;
 };
 
-static bool better(const struct score *a, const struct score *b) {
+/* The longest of those that come often enough; if none does, the most frequent one. */
+static bool longer(const struct score *a, const struct score *b) {
     if (a->enough != b->enough) {
         return a->enough;
     }
-    /* Too few for a test: rather more of them than longer ones. */
     if (a->enough || a->repeats == b->repeats) {
-        return a->period != b->period ? a->period > b->period : a->repeats > b->repeats;
+        return a->period > b->period;
     }
     return a->repeats > b->repeats;
 }
 
-static void choose(const struct orr__diff_part *parts, const struct candidates *lists,
-                   const struct orr_diff_options *options, struct orr__diff_anchor *out_anchors,
-                   bool *out_found) {
-    struct score best = {0};
+struct choice {
+    const struct orr__diff_part *parts;
+    const struct candidates *lists;
+    const struct orr_diff_options *options;
+    struct score best;
+    const struct candidate *sides[2];
+};
+
+/* Calls `consider` for every row that both sides have and that comes about as often on both. */
+static void each_pair(struct choice *choice,
+                      void (*consider)(struct choice *choice, const struct score *score,
+                                       const struct candidate *a, const struct candidate *b)) {
+    const struct candidates *lists = choice->lists;
     for (size_t i = 0, k = 0; i < lists[0].count && k < lists[1].count;) {
         const struct candidate *a = &lists[0].items[i], *b = &lists[1].items[k];
-        int order = compare_anchors(&parts[0], &a->anchor, &parts[1], &b->anchor);
+        int order = compare_anchors(&choice->parts[0], &a->anchor, &choice->parts[1], &b->anchor);
         i += order <= 0;
         k += order >= 0;
-        uint32_t longer = a->period > b->period ? a->period : b->period;
-        uint32_t shorter = a->period > b->period ? b->period : a->period;
-        if (order != 0 || (longer - shorter) > longer / SIDES_PART) {
-            continue;
+        uint32_t larger = a->period > b->period ? a->period : b->period;
+        uint32_t smaller = a->period > b->period ? b->period : a->period;
+        if (order == 0 && larger - smaller <= larger / SIDES_PART) {
+            uint32_t repeats = a->repeats < b->repeats ? a->repeats : b->repeats;
+            struct score score = {repeats >= choice->options->values_min,
+                                  (uint64_t)a->period + b->period, repeats,
+                                  orr__add_ns(a->time_ns, b->time_ns)};
+            consider(choice, &score, a, b);
         }
-        uint32_t repeats = a->repeats < b->repeats ? a->repeats : b->repeats;
-        struct score score = {repeats >= options->values_min, (uint64_t)a->period + b->period,
-                              repeats};
-        if (!*out_found || better(&score, &best)) {
-            *out_found = true;
-            best = score;
-            out_anchors[0] = a->anchor;
-            out_anchors[1] = b->anchor;
-        }
+    }
+}
+
+static void take_longest(struct choice *choice, const struct score *score,
+                         const struct candidate *a, const struct candidate *b) {
+    if (!choice->sides[0] || longer(score, &choice->best)) {
+        choice->best = *score;
+        choice->sides[0] = a;
+        choice->sides[1] = b;
+    }
+}
+
+/* Of those that are about as long and frequent, the one that takes most time says most. */
+static void take_weightiest(struct choice *choice, const struct score *score,
+                            const struct candidate *a, const struct candidate *b) {
+    const struct score *best = &choice->best;
+    uint64_t shorter = best->period > score->period ? best->period - score->period : 0;
+    if (score->enough == best->enough && shorter <= best->period / NEAR_PART &&
+        score->repeats + 1 >= best->repeats && score->time_ns > best->time_ns) {
+        choice->best.time_ns = score->time_ns;
+        choice->sides[0] = a;
+        choice->sides[1] = b;
+    }
+}
+
+static void choose(struct choice *choice, struct orr__diff_anchor *out_anchors, bool *out_found) {
+    each_pair(choice, take_longest);
+    each_pair(choice, take_weightiest);
+    *out_found = choice->sides[0] != NULL;
+    for (unsigned side = 0; side < 2 && *out_found; side++) {
+        out_anchors[side] = choice->sides[side]->anchor;
     }
 }
 
@@ -274,7 +317,8 @@ enum orr_status orr__diff_find_anchor(const struct orr__diff_part *parts,
         }
     }
     if (status == ORR_OK) {
-        choose(parts, lists, options, out_anchors, out_found);
+        struct choice choice = {.parts = parts, .lists = lists, .options = options};
+        choose(&choice, out_anchors, out_found);
     }
     for (unsigned side = 0; side < 2; side++) {
         orr_memory_free(parts[side].memory, lists[side].items);

@@ -140,6 +140,9 @@ static enum orr_status figure_of(const struct orr_diff *diff, const struct side 
         figure->delta_ns = figure->unit_ns[1] - figure->unit_ns[0];
         figure->status = orr__diff_status(diff, figure->delta_ns,
                                           diff->by == ORR_DIFF_UNIT_SECOND ? 0 : fewer, figure->p);
+        if (orr__diff_equal(values[0], counts[0], values[1], counts[1])) {
+            figure->status = ORR_DIFF_UNCHANGED;
+        }
     }
     orr_memory_free(diff->memory, values[0]);
     orr_memory_free(diff->memory, values[1]);
@@ -212,6 +215,10 @@ static void take_unit(struct orr_diff *diff) {
         }
         uint64_t fewer = device->units[0] < device->units[1] ? device->units[0] : device->units[1];
         diff->unit.p = device->unit.p;
+        if (device->unit.status == ORR_DIFF_UNCHANGED && diff->unit.delta_ns == 0) {
+            diff->unit.status = ORR_DIFF_UNCHANGED;
+            return;
+        }
         diff->unit.status =
             orr__diff_status(diff, diff->unit.delta_ns,
                              diff->by == ORR_DIFF_UNIT_SECOND ? 0 : (size_t)fewer, diff->unit.p);

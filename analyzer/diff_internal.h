@@ -79,6 +79,17 @@ enum orr_status orr__diff_devices(struct orr_diff *diff,
 /* Outcome, main cause, regression and the line. */
 void orr__diff_judge(struct orr_diff *diff);
 
+/* The very same values, sorted: then nothing has changed, however few they are. */
+static inline bool orr__diff_equal(const int64_t *a, size_t a_count, const int64_t *b,
+                                   size_t b_count) {
+    for (size_t i = 0; i < a_count && a_count == b_count; i++) {
+        if (a[i] != b[i]) {
+            return false;
+        }
+    }
+    return a_count == b_count && a_count > 0;
+}
+
 /* Status of a figure that differs by delta_ns where a unit takes unit_ns; `values` is the smaller
  * number of values of the two sides. */
 enum orr_diff_status orr__diff_status(const struct orr_diff *diff, int64_t delta_ns, size_t values,

@@ -6,7 +6,10 @@
 #include "analyzer/diff_internal.h"
 #include "analyzer/text.h"
 
-enum { NAME_SHOWN = 72 };
+enum {
+    NAME_SHOWN = 72,
+    COMMON_MIN = 50 /* percent; of less, it may be another program */
+};
 
 struct sentence {
     char *text;
@@ -76,7 +79,8 @@ static void find_main(struct orr_diff *diff) {
     }
 }
 
-/* The row that differs most in the direction of the whole, of those that have changed for sure. */
+/* The row that differs most, in the direction of the whole if that has one, of those that have
+ * changed for sure. */
 static const struct orr_diff_row *find_row(const struct orr_diff *diff, enum orr_diff_sort sort,
                                            int role) {
     for (size_t i = 0; i < diff->row_count; i++) {
@@ -84,8 +88,9 @@ static const struct orr_diff_row *find_row(const struct orr_diff *diff, enum orr
         bool sure =
             row->status == ORR_DIFF_CHANGED ||
             (row->tested && (row->status == ORR_DIFF_APPEARED || row->status == ORR_DIFF_VANISHED));
-        bool along = (row->delta_ns > 0) == (diff->unit.delta_ns > 0);
-        if (row->sort == sort && sure && along && !row->waiting && row->delta_ns != 0 &&
+        bool along = (row->delta_ns > 0 && diff->outcome != ORR_DIFF_OUTCOME_FASTER) ||
+                     (row->delta_ns < 0 && diff->outcome != ORR_DIFF_OUTCOME_SLOWER);
+        if (row->sort == sort && sure && along && !row->waiting &&
             (role < 0 || (int)row->role == role)) {
             return row;
         }
@@ -131,6 +136,20 @@ static void say_cause(struct sentence *s, const struct orr_diff *diff) {
     }
 }
 
+/* Part of the time of work, of both sides, whose rows are on both. */
+static unsigned common_percent(const struct orr_diff *diff) {
+    orr_u128 common = 0, all = 0;
+    for (size_t i = 0; i < diff->row_count; i++) {
+        const struct orr_diff_row *row = &diff->rows[i];
+        if (row->sort == ORR_DIFF_SORT_WORK) {
+            orr_u128 sum = (orr_u128)row->sides[0].unit_ns + (orr_u128)row->sides[1].unit_ns;
+            all += sum;
+            common += row->sides[0].count > 0 && row->sides[1].count > 0 ? sum : 0;
+        }
+    }
+    return all == 0 ? 100 : (unsigned)(common * 100 / all);
+}
+
 static void say_rows(struct sentence *s, const struct orr_diff *diff) {
     const size_t *counts = diff->counts[ORR_DIFF_SORT_WORK];
     size_t all = 0;
@@ -138,6 +157,9 @@ static void say_rows(struct sentence *s, const struct orr_diff *diff) {
         all += counts[k];
     }
     size_t other = counts[ORR_DIFF_APPEARED] + counts[ORR_DIFF_VANISHED];
+    if (common_percent(diff) < COMMON_MIN) {
+        say(s, "; only %u %% of the work's time is spent on the same work", common_percent(diff));
+    }
     say(s, "; of %zu rows of work %zu changed", all, counts[ORR_DIFF_CHANGED]);
     if (other > 0) {
         say(s, ", %zu appeared, %zu vanished", counts[ORR_DIFF_APPEARED],
@@ -148,28 +170,36 @@ static void say_rows(struct sentence *s, const struct orr_diff *diff) {
 /* ------------------------------------------------------------------------------------------------
  * The line */
 
-static void say_unknown(struct sentence *s, const struct orr_diff *diff) {
-    uint64_t fewer = UINT64_MAX;
+static uint64_t fewest_units(const struct orr_diff *diff) {
+    uint64_t fewest = UINT64_MAX;
     for (size_t d = 0; d < diff->device_count; d++) {
         const uint64_t *units = diff->devices[d].units;
         uint64_t here = units[0] < units[1] ? units[0] : units[1];
-        fewer = here < fewer && here > 0 ? here : fewer;
+        fewest = here < fewest && here > 0 ? here : fewest;
     }
+    return fewest == UINT64_MAX ? 0 : fewest;
+}
+
+static void say_unknown(struct sentence *s, const struct orr_diff *diff) {
+    uint64_t fewest = fewest_units(diff);
     if (diff->units[0] == 0 || diff->units[1] == 0) {
         say(s, "the trace %s has no work that takes time on a device",
             diff->units[0] == 0 ? "before" : "after");
-    } else if (diff->by == ORR_DIFF_UNIT_SECOND) {
-        say(s, "nothing marks steps, and no work repeats itself in both traces: what is compared "
-               "are shares of a second, which say what differs and not what is slower");
-        say_rows(s, diff);
-    } else if (fewer < diff->options.values_min) {
+        return;
+    }
+    if (diff->by == ORR_DIFF_UNIT_SECOND) {
+        say(s, "nothing marks steps, and no work repeats itself in both traces: compared are "
+               "shares of a second, which say what differs, not what is slower");
+    } else if (fewest < diff->options.values_min) {
         say_unit(s, diff);
-        say(s, ", but of only %llu %s%s: %u are needed for a test", (unsigned long long)fewer,
-            orr_diff_unit_text(diff->by), fewer == 1 ? "" : "s", diff->options.values_min);
+        say(s, ", but a side has only %llu %s%s: a test needs %u", (unsigned long long)fewest,
+            orr_diff_unit_text(diff->by), fewest == 1 ? "" : "s", diff->options.values_min);
     } else {
         say_unit(s, diff);
         say(s, ", which chance may have done (p = %.2g)", diff->unit.p);
     }
+    say_row(s, find_row(diff, ORR_DIFF_SORT_WORK, -1));
+    say_rows(s, diff);
 }
 
 static void grew(struct orr_diff *diff, const char *name, double percent) {
@@ -201,8 +231,24 @@ static void find_regression(struct orr_diff *diff) {
     }
 }
 
+/* Shares of a second cannot say that nothing has changed, but equal traces can. */
+static bool all_equal(const struct orr_diff *diff) {
+    for (size_t d = 0; d < diff->device_count; d++) {
+        if (diff->devices[d].unit.status != ORR_DIFF_UNCHANGED) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < diff->row_count; i++) {
+        if (diff->rows[i].status != ORR_DIFF_UNCHANGED) {
+            return false;
+        }
+    }
+    return diff->device_only[0] + diff->device_only[1] == 0;
+}
+
 void orr__diff_judge(struct orr_diff *diff) {
-    bool known = diff->units[0] > 0 && diff->units[1] > 0 && diff->by != ORR_DIFF_UNIT_SECOND;
+    bool known = diff->units[0] > 0 && diff->units[1] > 0 &&
+                 (diff->by != ORR_DIFF_UNIT_SECOND || all_equal(diff));
     enum orr_diff_status status = known ? diff->unit.status : ORR_DIFF_INCONCLUSIVE;
     diff->outcome = status == ORR_DIFF_UNCHANGED ? ORR_DIFF_OUTCOME_SAME
                     : status != ORR_DIFF_CHANGED ? ORR_DIFF_OUTCOME_UNKNOWN
@@ -216,9 +262,15 @@ void orr__diff_judge(struct orr_diff *diff) {
         say_unknown(&s, diff);
         return;
     }
+    if (diff->by == ORR_DIFF_UNIT_SECOND) {
+        say(&s, "the traces are equal in all that is compared");
+        return;
+    }
     say_unit(&s, diff);
     if (diff->outcome != ORR_DIFF_OUTCOME_SAME) {
         say_cause(&s, diff);
+    } else {
+        say_row(&s, find_row(diff, ORR_DIFF_SORT_WORK, -1));
     }
     say_rows(&s, diff);
 }

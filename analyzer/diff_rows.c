@@ -157,6 +157,14 @@ static bool is_range(const struct orr_timeline_slice *slice) {
            (slice->kind == ORR_SLICE_ANNOTATION || slice->kind == ORR_SLICE_OPERATOR);
 }
 
+/* A step itself is the unit, and has another name each time. */
+static bool is_step(const struct orr__diff_part *part, const struct orr_timeline_slice *slice,
+                    uint64_t process) {
+    uint32_t step = orr_steps_at(&part->steps, process, slice->begin_ns);
+    return step != ORR_STEP_NONE && part->steps.items[step].begin_ns == slice->begin_ns &&
+           strcmp(part->steps.items[step].name, slice->name) == 0;
+}
+
 static enum orr_status gather_ranges(struct table *t, enum orr_diff_unit by) {
     const struct orr_timeline *timeline = t->part->analysis->timeline;
     for (size_t i = 0; i < timeline->slice_count; i++) {
@@ -165,6 +173,7 @@ static enum orr_status gather_ranges(struct table *t, enum orr_diff_unit by) {
             is_range(slice) ? orr_timeline_host(timeline, slice->host) : NULL;
         int64_t duration;
         if (!host || !in_units(t->part, by, (uint32_t)(host - timeline->hosts), slice->begin_ns) ||
+            is_step(t->part, slice, host->process) ||
             __builtin_sub_overflow(slice->end_ns, slice->begin_ns, &duration)) {
             continue;
         }
@@ -437,6 +446,10 @@ static enum orr_status judge_row(const struct orr_diff *diff, const struct group
         row->p = orr_rank_test(g[0].values, g[0].value_count, g[1].values, g[1].value_count);
     }
     row->status = orr__diff_status(diff, row->delta_ns, fewer, row->p);
+    if (row->delta_ns == 0 &&
+        orr__diff_equal(g[0].values, g[0].value_count, g[1].values, g[1].value_count)) {
+        row->status = ORR_DIFF_UNCHANGED;
+    }
     if (row->status != ORR_DIFF_INCONCLUSIVE || row->sort != ORR_DIFF_SORT_WORK || diff->exact ||
         diff->by == ORR_DIFF_UNIT_SECOND || !counts_differ(g)) {
         return ORR_OK;

@@ -8,6 +8,10 @@
 
 enum { CLEAN_MAX = 512 };
 
+static const char *article(enum orr_diff_unit unit) {
+    return unit == ORR_DIFF_UNIT_ITERATION ? "an" : "a";
+}
+
 static const char *signed_time(int64_t ns, char *buffer) {
     buffer[0] = '+';
     orr__time_text(ns, ns > 0 ? buffer + 1 : buffer);
@@ -87,14 +91,15 @@ static void add_method(const struct orr_diff *diff, struct orr_text *text) {
         orr__text_add(text, " and device.\n");
     }
     if (diff->exact) {
-        orr__text_add(text, "Changed: differs by at least %u %% of a %s. Nothing is random.\n",
-                      diff->options.share_percent, unit);
+        orr__text_add(text, "Changed: differs by at least %u %% of %s %s. Nothing is random.\n",
+                      diff->options.share_percent, article(diff->by), unit);
     } else {
-        orr__text_add(text,
-                      "Changed: differs by at least %u %% of a %s, and p < %g by a rank test of at "
-                      "least %u values a side.\nInconclusive is not unchanged.\n",
-                      diff->options.share_percent, unit, diff->options.p_max,
-                      diff->options.values_min);
+        orr__text_add(
+            text,
+            "Changed: differs by at least %u %% of %s %s, and p < %g by a rank test of at "
+            "least %u values a side.\nInconclusive is not unchanged.\n",
+            diff->options.share_percent, article(diff->by), unit, diff->options.p_max,
+            diff->options.values_min);
     }
     if (diff->modelled[0] != diff->modelled[1]) {
         orr__text_add(text, "One of them is simulated: it is compared with a real one.\n");
@@ -107,7 +112,7 @@ static void add_method(const struct orr_diff *diff, struct orr_text *text) {
 static void add_causes(const struct orr_diff *diff, struct orr_text *text) {
     struct orr_table table;
     struct cells c;
-    orr__text_add(text, "\nWhere the time of a %s went, mean over devices\n",
+    orr__text_add(text, "\nWhere the time of %s %s went, mean over devices\n", article(diff->by),
                   orr_diff_unit_text(diff->by));
     orr__table_begin(&table, diff->memory, "|>before|>after|>difference|>");
     for (unsigned k = 0; k < ORR_DIFF_CAUSE_COUNT; k++) {
@@ -192,15 +197,22 @@ static void add_row(const struct orr_diff *diff, struct orr_table *table,
         }
     }
     if (row->tested && !diff->exact && row->sides[0].count && row->sides[1].count) {
-        snprintf(p, sizeof p, "%.1g", row->p);
+        snprintf(p, sizeof p, row->p < 1e-6 ? "< 1e-6" : "%.1g", row->p);
     }
     orr__table_row(table, "%s|%s|%s|%s|%s|%s|%s|%s|%s|%s", clean_name(row->name, name), counts[0],
                    counts[1], medians[0], medians[1], c.before, c.after, c.delta, p,
                    row->reshaped ? "changed shape" : orr_diff_status_text(row->status));
 }
 
-static bool is_shown(const struct orr_diff_row *row) {
-    return row->status != ORR_DIFF_UNCHANGED && row->delta_ns != 0;
+/* What is too small to matter is shown only if it is new or gone. */
+static bool is_shown(const struct orr_diff *diff, const struct orr_diff_row *row) {
+    int64_t size = row->delta_ns < 0 ? -row->delta_ns : row->delta_ns;
+    int64_t unit = diff->unit.unit_ns[0] / 2 + diff->unit.unit_ns[1] / 2;
+    if (row->status == ORR_DIFF_UNCHANGED || row->delta_ns == 0) {
+        return false;
+    }
+    return row->status != ORR_DIFF_INCONCLUSIVE ||
+           size >= unit / 100 * (int64_t)diff->options.share_percent;
 }
 
 static void add_rows(const struct orr_diff *diff, enum orr_diff_sort sort, const char *title,
@@ -221,9 +233,10 @@ static void add_rows(const struct orr_diff *diff, enum orr_diff_sort sort, const
                   counts[ORR_DIFF_VANISHED], counts[ORR_DIFF_INCONCLUSIVE],
                   counts[ORR_DIFF_UNCHANGED]);
     orr__table_begin(&table, diff->memory,
-                     "name|>count|>after|>median|>after|>sum|>after|>difference|>p|");
+                     "name|>n before|>n after|>median before|>median after|>sum before|>sum after|"
+                     ">difference|>p|");
     for (size_t i = 0; i < diff->row_count && shown < diff->options.rows_max; i++) {
-        if (diff->rows[i].sort == sort && is_shown(&diff->rows[i])) {
+        if (diff->rows[i].sort == sort && is_shown(diff, &diff->rows[i])) {
             add_row(diff, &table, &diff->rows[i]);
             shown++;
         }
@@ -247,8 +260,8 @@ enum orr_status orr_diff_text(const struct orr_diff *diff, char **out_text, size
                           clean_name(diff->grown, name), diff->grown_percent,
                           diff->options.max_regression);
         } else if (diff->regression) {
-            orr__text_add(&text, "Regression: a %s takes %.2f %% longer, more than %g %%.\n",
-                          orr_diff_unit_text(diff->by), diff->grown_percent,
+            orr__text_add(&text, "Regression: %s %s takes %.2f %% longer, more than %g %%.\n",
+                          article(diff->by), orr_diff_unit_text(diff->by), diff->grown_percent,
                           diff->options.max_regression);
         } else {
             orr__text_add(&text, "No regression above %g %% that is certain.\n",
