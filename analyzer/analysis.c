@@ -103,10 +103,9 @@ static enum orr_status compute(struct orr_analysis *a) {
         status = report_devices(a, &hosts);
     }
     if (status == ORR_OK) {
-        status = orr_explain_compute(a->timeline, &a->events, &hosts, &a->options,
-                                     a->roofline.bounds,
-                                     (struct orr_interval){a->begin_ns, a->end_ns}, a->memory,
-                                     &a->explain);
+        status = orr_explain_compute(
+            a->timeline, &a->events, &hosts, &a->options, a->roofline.bounds,
+            (struct orr_interval){a->begin_ns, a->end_ns}, a->memory, &a->explain);
     }
     orr_hosts_free(a->memory, &hosts);
     if (status == ORR_OK) {

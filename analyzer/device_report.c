@@ -22,6 +22,7 @@ struct collector {
     const struct orr_events *events;
     struct orr_pipelines *pipelines;
     struct orr_phase_cells cells;
+    int64_t graph_ns; /* what a graph removes, if it can, of the gap whose pieces are being told */
 };
 
 static int64_t clipped(const struct orr_device_report *report, int64_t begin_ns, int64_t end_ns) {
@@ -51,6 +52,10 @@ _Static_assert((int)ORR_BUSY_COMPUTE_BOUND == (int)ORR_PHASE_COMPUTE_BOUND &&
 static void on_idle(void *context, enum orr_class class_, int64_t begin_ns, int64_t end_ns) {
     struct collector *c = context;
     c->report->classes[class_] += clipped(c->report, begin_ns, end_ns);
+    if (class_ == ORR_CLASS_HOST_LAUNCH || class_ == ORR_CLASS_HOST_OTHER ||
+        class_ == ORR_CLASS_DISPATCH) {
+        c->graph_ns += clipped(c->report, begin_ns, end_ns);
+    }
     if (class_ == ORR_CLASS_HOST_SYNC || class_ == ORR_CLASS_HOST_OTHER) {
         orr_pipelines_add_host(c->pipelines, c->report->device, begin_ns, end_ns);
     }
@@ -59,7 +64,12 @@ static void on_idle(void *context, enum orr_class class_, int64_t begin_ns, int6
 
 static void on_gap(void *context, const struct orr_gap *gap) {
     struct collector *c = context;
+    uint64_t eligible = c->report->launch.graph_gaps;
     orr_launch_add_gap(&c->report->launch, gap);
+    if (c->report->launch.graph_gaps > eligible) {
+        c->report->graph_saving_ns += c->graph_ns;
+    }
+    c->graph_ns = 0;
     orr_pipelines_add_gap(c->pipelines, c->events, c->report->device, gap);
 }
 

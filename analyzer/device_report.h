@@ -37,6 +37,7 @@ struct orr_device_report {
     int64_t classes[ORR_CLASS_COUNT];    /* of the window */
     int64_t residual_ns;                 /* window minus the sum of its classes: 0 */
     int64_t busy_groups[ORR_BUSY_COUNT]; /* busy time of the window by what bounds it */
+    int64_t graph_saving_ns;             /* of launch.graph_gap_ns, the part within the window */
     struct orr_launch launch;
     struct orr_launch_terms whole;  /* over the span of all ops */
     struct orr_launch_terms window; /* over the window */

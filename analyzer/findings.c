@@ -180,7 +180,7 @@ static enum orr_status check_launches(struct orr_analysis *a) {
         int64_t window = r->end_ns - r->begin_ns;
         char share[ORR_NUMBER_TEXT_MAX], saving[ORR_NUMBER_TEXT_MAX];
         orr__percent_text(r->window.host_ns, window, share);
-        orr__time_text(r->launch.graph_gap_ns, saving);
+        orr__time_text(r->graph_saving_ns, saving);
         status = add(a, "launch_bound", "note",
                      r->launch.graph_gaps > 0 ? "capture the repeated part into a program, or fuse"
                                               : "fuse kernels, or launch from another thread",

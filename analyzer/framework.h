@@ -1,8 +1,8 @@
 /* The operators of a framework that launched a trace's kernels: roofline by operator and shape.
  *
  * Other tools record kernels and, apart from them, which operator of a framework (aten::addmm) a
- * kernel belongs to and what the shapes of its inputs were. One operator may launch several kernels;
- * its cost (imported_cost.h) is charged to them together:
+ * kernel belongs to and what the shapes of its inputs were. One operator may launch several
+ * kernels; its cost (imported_cost.h) is charged to them together:
  *
  *     operator's call i          |---- aten::addmm ----|
  *     its kernels                   [--k1--)[-k2-)          time_i = length of their union

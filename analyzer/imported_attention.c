@@ -109,7 +109,7 @@ static void forward(struct orr__calculation *c, bool heads_first) {
                        c->inputs->items[place + 2].element);
 }
 
-/* grad, q, k, v, ..., out, logsumexp: all are read, and the gradients have the shapes of q, k, v. */
+/* grad, q, k, v, ..., out, logsumexp: all are read; the gradients have the shapes of q, k, v. */
 static void backward(struct orr__calculation *c, bool heads_first) {
     struct attention a;
     if (!read_shapes(c, heads_first, &a)) {

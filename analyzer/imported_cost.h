@@ -6,8 +6,8 @@
  *     if (cost.known) use(cost.flops); else say(cost.why);
  *
  * Known are PyTorch's operators that launch kernels themselves; of those, what their schema
- * (aten/src/ATen/native/native_functions.yaml) and the recorded arguments decide. Everything else is
- * not known, with the reason, and never guessed. Counts are those of this project: a fused
+ * (aten/src/ATen/native/native_functions.yaml) and the recorded arguments decide. Everything else
+ * is not known, with the reason, and never guessed. Counts are those of this project: a fused
  * multiply-add is two FLOPs; an elementary function, a comparison or an addition is one; each
  * operand is read once and each result written once; an operand with fewer elements than the result
  * is counted in bytes_broadcast.
@@ -17,11 +17,12 @@
  *   convolutions  2 N K C/groups prod(R) prod(out), out = (in + 2 pad - dilation (R - 1) - 1) /
  *                 stride + 1; backward: once for each gradient that is asked for
  *   attention     forward 2 b h pairs (d + dv), causal masks counted exactly (aligned at the last
- *                 row and column, as FlashAttention 2 does); backward 2 b h pairs (3 d + 2 dv): five
- *                 products (Dao, "FlashAttention-2", 2023, section 2.3)
+ *                 row and column, as FlashAttention 2 does); backward 2 b h pairs (3 d + 2 dv):
+ *                 five products (Dao, "FlashAttention-2", 2023, section 2.3)
  *   elements      as runtime/operators/pointwise.c counts: gelu 5, silu 4, ...; types of results by
  *                 torch's rules of type promotion
- *   rows          reductions 1, softmax 5, layer norm 6 and one each for weight and bias, rms norm 3
+ *   rows          reductions 1, softmax 5, layer norm 6 and one each for weight and bias, rms norm
+ *                 3
  *   moves         copies, fills, cat, embedding, index_select, gather: bytes alone
  *
  * Threads: pure functions. */

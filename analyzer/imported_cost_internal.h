@@ -1,7 +1,7 @@
 /* Internal to analyzer/imported_cost*.c: one calculation, and the formulas by subject.
  *
- * A formula adds to `cost` and says with orr__formula_unknown when it can't. Sums and products that do
- * not fit say so by themselves.
+ * A formula adds to `cost` and says with orr__formula_unknown when it can't. Sums and products that
+ * do not fit say so by themselves.
  *
  * Threads: pure functions. */
 #ifndef ORR_ANALYZER_IMPORTED_COST_INTERNAL_H

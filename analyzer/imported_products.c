@@ -82,7 +82,7 @@ static bool broadcast_batch(struct orr__calculation *c, const struct orr__input 
     return true;
 }
 
-/* As torch.matmul, mv and dot: one dimension stands for a row on the left, a column on the right. */
+/* As torch.matmul, mv and dot: one dimension is a row on the left, a column on the right. */
 void orr__formula_matmul(struct orr__calculation *c) {
     const struct orr__input *x = orr__formula_tensor(c, 0), *y = orr__formula_tensor(c, 1);
     if (!x || !y) {

@@ -59,8 +59,9 @@ static void put_why_launch(struct json *j, const struct orr_analysis *a,
     orr__text_free(&why);
 }
 
-static void put_graph(struct json *j, const struct orr_launch *launch) {
-    put_int(j, "graph_saving_ns", launch->graph_gap_ns);
+static void put_graph(struct json *j, const struct orr_device_report *report) {
+    const struct orr_launch *launch = &report->launch;
+    put_int(j, "graph_saving_ns", report->graph_saving_ns);
     put_count(j, "graph_gaps", launch->graph_gaps);
     put_int(j, "graph_repeated_ns", launch->graph_repeated_ns);
     put_open(j, "graph_not_eligible", "{");
@@ -93,7 +94,7 @@ static void put_launch(struct json *j, const struct orr_analysis *a,
         put_string(j, "feeding_thread", a->events.threads[launch->thread].label);
     }
     put_int(j, "serial_bound_ns", orr__add_ns(launch->sum_ns, r->times.busy_ns));
-    put_graph(j, launch);
+    put_graph(j, r);
     put_why_launch(j, a, &r->window);
     put_close(j, "}");
 }

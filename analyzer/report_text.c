@@ -400,8 +400,8 @@ static void add_launch_row(struct orr_table *table, const struct orr_analysis *a
         d->window.has_launch_period ? orr__time_text(d->window.launch_period_ns, pl) : "-",
         d->window.has_gap_period ? orr__time_text(d->window.gap_period_ns, pg) : "-",
         (unsigned long long)d->window.feed_gaps, orr__percent_text(d->window.host_ns, window, host),
-        orr__time_text(launch->graph_gap_ns, saving),
-        orr__percent_text(launch->graph_gap_ns, window, share));
+        orr__time_text(d->graph_saving_ns, saving),
+        orr__percent_text(d->graph_saving_ns, window, share));
 }
 
 /* T >= Nlaunch x Llaunch + Tserial, beside the pace that the device sees. */
@@ -439,11 +439,13 @@ static void add_graph_reasons(struct report *r, const struct orr_device_report *
     if (d->times.gaps == 0) {
         return;
     }
-    orr__text_add(&r->text,
-                  "  device %u: a captured graph would save at most %s, %s of it between "
-                  "operators that follow each other at least twice",
-                  r->a->events.devices[d->device].id, orr__time_text(launch->graph_gap_ns, time),
-                  orr__time_text(launch->graph_repeated_ns, (char[ORR_NUMBER_TEXT_MAX]){0}));
+    orr__text_add(&r->text, "  device %u: a captured graph would save at most %s",
+                  r->a->events.devices[d->device].id, orr__time_text(d->graph_saving_ns, time));
+    if (d->graph_saving_ns == launch->graph_gap_ns) { /* of a part of the trace it is not known */
+        orr__text_add(&r->text,
+                      ", %s of it between operators that follow each other at least twice",
+                      orr__time_text(launch->graph_repeated_ns, time));
+    }
     for (unsigned c = 1; c < ORR_GRAPH_REASON_COUNT; c++) {
         if (launch->graph_gap_counts[c] > 0) {
             orr__text_add(&r->text, "; %llu gaps not eligible (%s)",
