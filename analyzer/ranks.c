@@ -238,7 +238,7 @@ static enum orr_status find_missing(struct orr__ranks_work *w) {
     return ORR_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 static enum orr_status find_ranks(struct orr__ranks_work *w, size_t count) {
     struct orr_ranks *ranks = w->ranks;

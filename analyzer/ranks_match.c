@@ -413,7 +413,7 @@ static enum orr_status judge(struct matcher *m, size_t first, size_t end) {
                             : judge_ordinals(m, &block, first, end);
 }
 
-/* ------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 
 static bool collective_before(const void *context, uint32_t a, uint32_t b) {
     const struct orr_ranks *ranks = context;

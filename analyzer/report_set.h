@@ -16,8 +16,8 @@
  * rank_analysis has
  *
  *   ranks, world_size, missing, notes
- *   matching          {comm_ops, matched_ops, collectives, all_to_all, mismatched, refused, refusals[]
- *                     {kind, group, ops, why}}
+ *   matching          {comm_ops, matched_ops, collectives, all_to_all, mismatched, refused,
+ *                     refusals[] {kind, group, ops, why}}
  *   clock             {aligned, why, one_clock, median_transfer_ns, offsets[] {rank, reference,
  *                     offset_ns, base_ns, collectives, residual_p05_ns, residual_p95_ns,
  *                     residual_max_ns}}

@@ -22,7 +22,10 @@ static const struct board {
     {"AMD Instinct MI300X", "mi300x", 1},
 };
 
+/* In a timeline of several ranks, "rank 3 GPU 0: " stands before the name (trace/merge.h). */
 static const struct board *board_of(const char *name) {
+    const char *behind = strncmp(name, "rank ", 5) == 0 ? strstr(name, ": ") : NULL;
+    name = behind ? behind + 2 : name;
     for (size_t i = 0; i < sizeof boards / sizeof *boards; i++)
         if (strcmp(boards[i].name, name) == 0)
             return &boards[i];

@@ -1,5 +1,5 @@
-/* One timeline of several: what becomes of ids, names, times, processes, collectives; and that every
- * figure of a device stays what it was. */
+/* One timeline of several: what becomes of ids, names, times, processes, collectives; and that
+ * every figure of a device stays what it was. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -21,7 +21,8 @@
  *             member that has one, else "all ranks", and its members are the job's ranks; those of
  *             which there is no trace have no device (ORR_ID_NONE).
  *   meta      a key on which all parts agree stays, of others there is a row per rank, "KEY of rank
- *             3"; "ranks" is "0,1,2"; "rank of device 5" is "3"; "offset_ns of rank 3" is there for offsets that are not 0.
+ *             3"; "ranks" is "0,1,2"; "rank of device 5" is "3"; "offset_ns of rank 3" is there for
+ *             offsets that are not 0.
  *   source    of one format; numbers are sums, `rank` is not known; the time base is that of the
  *             first part, and the difference to another one belongs into that one's offset_ns.
  *   findings  of all parts, with "rank 3: " before the message.
