@@ -59,6 +59,7 @@ enum orr_exit orr_cli_test(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_check(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_explore(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_doctor(const struct orr_cli *cli, int argc, char **argv);
+enum orr_exit orr_cli_whatif(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_replay(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_diff(const struct orr_cli *cli, int argc, char **argv);
 enum orr_exit orr_cli_view(const struct orr_cli *cli, int argc, char **argv);

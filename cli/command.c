@@ -22,6 +22,8 @@ static const struct verb {
      "run scenarios and stream programs in every order: what can go wrong"},
     {"replay", orr_cli_replay,
      "run a schedule that explore saved again, or say that it no longer fits"},
+    {"whatif", orr_cli_whatif,
+     "predict what would change if something cost less; of a scenario, check it by a re-run"},
     {"devices", orr_cli_devices,
      "list the machines that can be simulated, or one with its sources"},
     {"doctor", orr_cli_doctor,

@@ -7,6 +7,8 @@ static enum orr_status read_rules(const struct orr_session_options *options,
     enum orr_status status = ORR_OK;
     if (options->perturb)
         status = orr_perturb_parse(perturb, options->perturb, error);
+    if (status == ORR_OK && options->more_perturb)
+        status = orr_perturb_merge(perturb, options->more_perturb, error);
     if (status != ORR_OK || !options->allocator)
         return status;
     status = orr_perturb_begin(perturb, orr_perturb_key(ORR_PERTURB_ALLOCATOR), &rule, error);
@@ -26,7 +28,7 @@ enum orr_exit orr_perturbed_begin(struct orr_runtime *runtime,
                                   const struct orr_session_options *options,
                                   struct orr_error *error) {
     struct orr_perturb perturb;
-    if (!options->perturb && !options->allocator)
+    if (!options->perturb && !options->allocator && !options->more_perturb)
         return ORR_EXIT_OK;
     enum orr_status status = read_rules(options, &perturb, error);
     if (status != ORR_OK)

@@ -391,6 +391,8 @@ static enum orr_exit run_once(const struct orr_session_options *options,
         exit = orr_spec_parse(session.devices, &options->cuda, memory, &session.spec, error);
     if (exit == ORR_EXIT_OK && options->serial_profile)
         exit = orr_spec_profile(&session.spec, error);
+    if (exit == ORR_EXIT_OK && options->tune)
+        options->tune(options->tune_context, session.spec.devices, session.spec.device_count);
     if (exit == ORR_EXIT_OK)
         exit = open_trace(&session);
     if (exit == ORR_EXIT_OK)

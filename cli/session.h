@@ -33,13 +33,14 @@ struct orr_session_options {
     const char *output;  /* of the trace; NULL: none */
     uint64_t seed;
     bool timing_only;
-    const char *runner;    /* "inline" or "per-device"; NULL: the scenario's, or inline */
-    const char *perturb;   /* rules, see runtime/perturb.h; NULL: none */
-    const char *allocator; /* "caching" or "adversarial"; NULL: caching */
-    const char *pageable;  /* "strict" or "staged"; NULL: strict */
-    const char *drop_wait; /* see cli/drop_wait.h; NULL: none */
-    bool count_waits;      /* only count them */
-    uint64_t dropped_wait; /* what that means, once the run begins */
+    const char *runner;  /* "inline" or "per-device"; NULL: the scenario's, or inline */
+    const char *perturb; /* rules, see runtime/perturb.h; NULL: none */
+    const struct orr_perturb *more_perturb; /* rules beside those; borrowed; NULL: none */
+    const char *allocator;                  /* "caching" or "adversarial"; NULL: caching */
+    const char *pageable;                   /* "strict" or "staged"; NULL: strict */
+    const char *drop_wait;                  /* see cli/drop_wait.h; NULL: none */
+    bool count_waits;                       /* only count them */
+    uint64_t dropped_wait;                  /* what that means, once the run begins */
     /* Run again on other devices, with other arguments ("key=value key=value"), and compare the
      * results of every operator: see cli/compare.h. All NULL: no. */
     const char *compare_devices, *compare_args, *tolerance;
@@ -49,6 +50,9 @@ struct orr_session_options {
     struct orr_cuda_options cuda; /* how to run on GPUs; its `gpus` is not used */
     bool serial_profile;          /* measure each command alone, simulate the devices */
     const char *program;          /* where the run goes as a stream program; NULL: nowhere */
+    /* Called with the devices before the run opens them, to look at or to change; NULL: none. */
+    void (*tune)(void *context, struct orr_device_spec *devices, size_t count);
+    void *tune_context;
     void (*print)(void *context, const char *text, size_t length);
     void *print_context;
 };

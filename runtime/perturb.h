@@ -13,7 +13,7 @@
  *     host_jitter   a share                      a host's calls take up to 1 + x of their time
  *     seed          a number                     of both; the run's seed unless given
  *     allocator     caching, adversarial         see below
- *     straggler     device! by! at               kernels and fills of the device take `by` times
+ *     straggler     device! by! at name          kernels and fills of the device take `by` times
  *     slow_link     device! peer by! at          transfers over the link take `by` times
  *     fail_link     device! peer at              transfers over it fail
  *     lose_link     device! peer at              transfers over it never end
@@ -34,8 +34,8 @@
  * of a device. `peer` is a device or `host`; without it all links of the device are meant. A
  * collective uses all links between its members, a send those that it goes over; for a delay it is
  * rank 0's command. `rank` is the
- * number of a host that orrery.host made; without it the program is meant. `name` is a command's,
- * `stream` a stream's name.
+ * number of a host that orrery.host made; without it the program is meant. `name` is a command's
+ * (of a straggler: only those take longer), `stream` a stream's name.
  *
  * The allocator `adversarial` hands out the bytes that were freed last, as soon as its policy lets
  * it, and device memory that is freed is undefined from that place of its stream on: code that uses

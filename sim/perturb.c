@@ -165,7 +165,8 @@ uint64_t orr__perturb_work(const struct orr__sim *sim, struct orr__stream *strea
     for (uint32_t i = 0; work > 0 && i < sim->perturb->count; i++) {
         const struct orr_perturb_rule *rule = &sim->perturb->rules[i];
         bool straggles = rule->kind == ORR_PERTURB_STRAGGLER && !moves &&
-                         head->kind != ORR_COMMAND_HOSTFN && rule->device == stream->device;
+                         head->kind != ORR_COMMAND_HOSTFN && rule->device == stream->device &&
+                         (rule->name_id == 0 || rule->name_id == head->command->record.name);
         bool slow = rule->kind == ORR_PERTURB_SLOW_LINK && copies_over(sim, stream, rule);
         if ((straggles || slow) && start_ns >= rule->at_ns) {
             work = scaled(work, rule->ppm);
