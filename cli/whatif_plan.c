@@ -22,9 +22,12 @@ static uint64_t scaled(uint64_t value, uint64_t ppm) {
     return product > UINT64_MAX ? UINT64_MAX : (uint64_t)product;
 }
 
+/* As the prediction has it: what takes time takes at least 1 ns. */
 static void set_time(int64_t *ns, const struct orr_whatif_setting *setting) {
-    if (*ns > 0)
-        *ns = setting->scaled ? (int64_t)scaled((uint64_t)*ns, setting->time_ppm) : setting->ns;
+    if (*ns <= 0)
+        return;
+    *ns = setting->scaled ? (int64_t)scaled((uint64_t)*ns, setting->time_ppm) : setting->ns;
+    *ns = *ns > 0 ? *ns : 1;
 }
 
 static void tune_device(struct orr_device_spec *spec, const struct orr_whatif_setting *setting) {
