@@ -29,9 +29,9 @@ static bool parse_exponent(const char *at, const char *end, int64_t *out_exponen
 }
 
 static bool parse_decimal(const struct orr__json_value *value, struct decimal *out) {
-    const char *at = value->text.at, *end = at + value->text.length;
     if (value->kind != ORR__JSON_NUMBER && value->kind != ORR__JSON_STRING)
         return false;
+    const char *at = value->text.at, *end = at + value->text.length;
     while (at < end && *at == ' ')
         at++;
     while (end > at && end[-1] == ' ')
