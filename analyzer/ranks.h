@@ -109,6 +109,7 @@ struct orr_ranks_collective {
     const char *name;  /* of the lowest rank's kernel */
     uint64_t seq;      /* sequence number, or ordinal within group and kind */
     enum orr_ranks_how how;
+    uint32_t source;     /* of a pair: index of orr_ranks.items of who sends; else 0 */
     size_t first, count; /* in members, by rank */
     uint32_t last;       /* index of orr_ranks.items; the lowest rank of several */
     int64_t arrival_ns, transfer_ns, wait_ns, caused_ns;

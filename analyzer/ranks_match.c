@@ -206,6 +206,20 @@ static enum orr_status refuse(struct matcher *m, const struct block *block, uint
 /* ------------------------------------------------------------------------------------------------
  * Taking */
 
+/* Index of the rank with a number, or NONE. */
+static uint32_t rank_index(const struct orr_ranks *ranks, uint32_t number) {
+    size_t low = 0, high = ranks->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ranks->items[middle].rank < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < ranks->count && ranks->items[low].rank == number ? (uint32_t)low : ORR_EVENTS_NONE;
+}
+
 static enum orr_status take(struct matcher *m, const struct block *block, size_t first, size_t end,
                             enum orr_ranks_how how) {
     struct orr__ranks_work *w = m->w;
@@ -231,6 +245,7 @@ static enum orr_status take(struct matcher *m, const struct block *block, size_t
         .name = orr__ranks_op(w, e)->name,
         .seq = block->recorded || has_seq(w, e) ? e->seq : e->ordinal,
         .how = how,
+        .source = block->pair ? rank_index(ranks, block->source) : 0,
         .first = ranks->member_count,
         .count = end - first};
     for (size_t i = first; i < end; i++) {
@@ -268,20 +283,6 @@ static bool distinct(const struct matcher *m, size_t first, size_t end) {
         }
     }
     return true;
-}
-
-/* Index of the rank with a number, or NONE. */
-static uint32_t rank_index(const struct orr_ranks *ranks, uint32_t number) {
-    size_t low = 0, high = ranks->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ranks->items[middle].rank < number) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < ranks->count && ranks->items[low].rank == number ? (uint32_t)low : ORR_EVENTS_NONE;
 }
 
 /* Marks the ranks that must take part, [first, end) being the block; returns how many have a

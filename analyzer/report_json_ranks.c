@@ -1,6 +1,7 @@
 /* The parts of the JSON reports about ranks. Keys: report_set.h. */
 #include <string.h>
 
+#include "analyzer/rank_bubble.h"
 #include "analyzer/report_json.h"
 #include "analyzer/report_json_internal.h"
 #include "analyzer/report_set.h"
@@ -355,6 +356,42 @@ static void put_path(struct json *j, const struct orr_report_set *set) {
     orr_rank_path_free(set->memory, &path);
 }
 
+static void put_bubble(struct json *j, const struct orr_ranks *ranks,
+                       const struct orr_rank_bubble *b) {
+    int64_t window = b->end_ns - b->begin_ns;
+    put_open(j, NULL, "{");
+    put_count(j, "pipeline", ranks->items[b->pipeline].rank);
+    put_count(j, "rank", ranks->items[b->rank].rank);
+    put_count(j, "stages", b->stages);
+    put_time_or_null(j, "step", b->has_step, (int64_t)b->step);
+    put_int(j, "begin_ns", b->begin_ns);
+    put_int(j, "window_ns", window);
+    put_int(j, "compute_ns", b->compute_ns);
+    put_int(j, "transfer_ns", b->transfer_ns);
+    put_int(j, "bubble_ns", b->bubble_ns);
+    put_ratio(j, "share", (orr_u128)b->bubble_ns, (orr_u128)window, 6);
+    put_time_or_null(j, "microbatches", b->microbatches > 0, (int64_t)b->microbatches);
+    put_ratio(j, "ideal_share", b->stages - 1,
+              b->microbatches > 0 ? (orr_u128)b->microbatches + b->stages - 1 : 0, 6);
+    orr__json_classes(j, "classes", b->classes, ORR_CLASS_COMPUTE + 1, ORR_CLASS_COUNT);
+    put_close(j, "}");
+}
+
+static void put_bubbles(struct json *j, const struct orr_report_set *set) {
+    struct orr_rank_bubbles bubbles;
+    if (orr_rank_bubbles_compute(set->ranks, set->whole, set->memory, &bubbles) != ORR_OK) {
+        j->text.failed = true;
+        return;
+    }
+    put_open(j, "bubbles", "[");
+    for (size_t i = 0; i < bubbles.count; i++) {
+        line(j);
+        put_bubble(j, set->ranks, &bubbles.items[i]);
+    }
+    put_close(j, "]");
+    orr_rank_bubbles_free(set->memory, &bubbles);
+}
+
 /* The documents of the single traces, as they are. */
 static void put_documents(struct json *j, const struct orr_report_set *set) {
     put_open(j, "ranks", "[");
@@ -388,6 +425,7 @@ enum orr_status orr_report_json_set(const struct orr_report_set *set, char **out
     open_analysis(&j, set->ranks, a->options.path_rows);
     put_devices(&j, a);
     put_path(&j, set);
+    put_bubbles(&j, set);
     put_close(&j, "}");
     line(&j);
     put_documents(&j, set);

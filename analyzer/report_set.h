@@ -36,6 +36,11 @@
  *                     does not record, and the path cannot follow them; null where clocks are not
  *                     aligned
  *
+ *   bubbles[]         rank_bubble.h: {pipeline (its lowest rank), rank, stages, step, begin_ns,
+ *                     window_ns, compute_ns, transfer_ns, bubble_ns, share, microbatches,
+ *                     ideal_share, classes{}}: empty where no sends and receives are paired, or
+ *                     clocks are not aligned
+ *
  * The document of a single trace with several devices that communicate has a rank_analysis, too.
  *
  * Threads: pure functions. */

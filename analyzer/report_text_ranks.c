@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "analyzer/rank_bubble.h"
 #include "analyzer/report_set.h"
 #include "analyzer/sort.h"
 #include "analyzer/table.h"
@@ -293,6 +294,46 @@ static void add_path(const struct orr_report_set *set, struct orr_text *text) {
     orr_rank_path_free(set->memory, &path);
 }
 
+static void add_bubbles(const struct orr_report_set *set, struct orr_text *text) {
+    struct orr_rank_bubbles bubbles;
+    if (orr_rank_bubbles_compute(set->ranks, set->whole, set->memory, &bubbles) != ORR_OK) {
+        text->failed = true;
+        return;
+    }
+    if (bubbles.count > 0) {
+        orr__text_add(text, "\npipeline bubbles (window: computation of all ranks of the pipeline; "
+                            "bubble: window - compute - transfer; ideal: (pp-1)/(m+pp-1))\n");
+        struct orr_table table;
+        orr__table_begin(&table, set->memory,
+                         ">pipeline of rank|>rank|>step|>window|>compute|>transfer|>bubble|>share|"
+                         ">pp|>m|>ideal");
+        for (size_t i = 0; i < bubbles.count && i < RANK_ROWS; i++) {
+            const struct orr_rank_bubble *b = &bubbles.items[i];
+            char step[24] = "-", window[ORR_NUMBER_TEXT_MAX], compute[ORR_NUMBER_TEXT_MAX];
+            char transfer[ORR_NUMBER_TEXT_MAX], bubble[ORR_NUMBER_TEXT_MAX];
+            char share[ORR_NUMBER_TEXT_MAX], ideal[ORR_NUMBER_TEXT_MAX];
+            int64_t length = b->end_ns - b->begin_ns;
+            int64_t slots = b->microbatches > 0 ? (int64_t)b->microbatches + b->stages - 1 : 0;
+            if (b->has_step) {
+                snprintf(step, sizeof step, "%llu", (unsigned long long)b->step);
+            }
+            orr__table_row(
+                &table, "%u|%u|%s|%s|%s|%s|%s|%s|%u|%llu|%s", set->ranks->items[b->pipeline].rank,
+                set->ranks->items[b->rank].rank, step, orr__time_text(length, window),
+                orr__time_text(b->compute_ns, compute), orr__time_text(b->transfer_ns, transfer),
+                orr__time_text(b->bubble_ns, bubble),
+                orr__percent_text(b->bubble_ns, length, share), b->stages,
+                (unsigned long long)b->microbatches,
+                orr__percent_text(b->stages - 1, slots, ideal));
+        }
+        orr__table_end(&table, text);
+        if (bubbles.count > RANK_ROWS) {
+            orr__text_add(text, "  (%zu more: --json lists all)\n", bubbles.count - RANK_ROWS);
+        }
+    }
+    orr_rank_bubbles_free(set->memory, &bubbles);
+}
+
 enum orr_status orr_report_text_set(const struct orr_report_set *set, char **out_text,
                                     size_t *out_length) {
     struct orr_text text = {.memory = set->memory};
@@ -320,6 +361,7 @@ enum orr_status orr_report_text_set(const struct orr_report_set *set, char **out
     add_clocks(set, &text);
     add_devices(set, &text);
     add_path(set, &text);
+    add_bubbles(set, &text);
     orr__text_add(&text, "\nEach trace alone: orrery analyze FILE; all documents: --json\n");
     *out_text = NULL;
     *out_length = 0;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "analyzer/analysis.h"
+#include "analyzer/rank_bubble.h"
 #include "analyzer/report_set.h"
 #include "tests/random_numbers.h"
 #include "tests/rank_fixture.h"
@@ -355,6 +356,63 @@ static void out_of_memory_is_clean(void **state) {
     assert_true(fail_each_request(each_allocation_may_fail, NULL) > 80);
 }
 
+/* A step of a pipeline of two and an all-reduce, from traces to reports. */
+static void each_report_may_fail(struct memory_counting *memory, void *context) {
+    (void)context;
+    static const uint32_t world[] = {0, 1};
+    struct rank_job job = {.may_fail = true};
+    job_begin(&job, &memory->table, 2, 2);
+    for (size_t r = 0; r < 2 && !job.failed; r++) {
+        uint32_t group = job_group(&job, r, "pp", world, 2);
+        job_kernel(&job, r, "gemm", 1000 * (int64_t)r, 1000 * (int64_t)r + 900);
+        uint64_t id = job_comm(&job, r, SEND_RECV, 950, 1000);
+        job_collective(&job, r, id, group, "send_receive", 0, 0, 1);
+        job_comm(&job, r, ALL_REDUCE, 2000, 2500);
+    }
+    job_end(&job);
+    job_ranks(&job);
+    job_merge(&job);
+    struct orr_analysis *whole = NULL, *each[2] = {NULL, NULL};
+    struct orr_analysis_options options = orr_analysis_options_default();
+    struct orr_rank_set exact = {0};
+    options.file = "set";
+    enum orr_status status = job.failed ? ORR_NO_MEMORY : ORR_OK;
+    if (status == ORR_OK)
+        status = orr_analyze(job.merged, &options, &memory->table, &whole, NULL);
+    for (size_t r = 0; r < 2 && status == ORR_OK; r++)
+        status = orr_analyze(job.timelines[r], &options, &memory->table, &each[r], NULL);
+    if (status == ORR_OK)
+        status = orr_rank_set_compute(job.inputs, &job.ranks, &memory->table, &exact);
+    if (status == ORR_OK) {
+        struct orr_report_set set = {.memory = &memory->table,
+                                     .file = "set",
+                                     .ranks = &job.ranks,
+                                     .exact = &exact,
+                                     .whole = whole,
+                                     .each = (const struct orr_analysis *const *)each,
+                                     .count = 2};
+        char *text = NULL;
+        size_t length;
+        if (orr_report_json_set(&set, &text, &length) == ORR_OK)
+            assert_non_null(strstr(text, "\"bubbles\": [\n {\"pipeline\": 0"));
+        orr_memory_free(&memory->table, text);
+        text = NULL;
+        if (orr_report_text_set(&set, &text, &length) == ORR_OK)
+            assert_non_null(strstr(text, "pipeline bubbles"));
+        orr_memory_free(&memory->table, text);
+    }
+    orr_rank_set_free(&memory->table, &exact);
+    orr_analysis_destroy(&whole);
+    orr_analysis_destroy(&each[0]);
+    orr_analysis_destroy(&each[1]);
+    job_free(&job);
+}
+
+static void reports_without_memory_are_clean(void **state) {
+    (void)state;
+    assert_true(fail_each_request(each_report_may_fail, NULL) > 200);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_names_and_times_become_those_of_the_whole),
@@ -366,6 +424,7 @@ int main(void) {
         cmocka_unit_test(formats_that_differ_are_refused),
         cmocka_unit_test(our_own_traces_keep_their_links),
         cmocka_unit_test(out_of_memory_is_clean),
+        cmocka_unit_test(reports_without_memory_are_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,6 +311,42 @@ def a_pipeline_is_matched_by_pairs(folder):
 
 
 @test
+def bubbles_of_a_pipeline_are_what_the_schedule_makes(folder):
+    """Forward only: stage r computes microbatch i from WORK * (r + i); nothing else takes time."""
+    work, stages, micros, steps = 10_000, 3, 4, 2
+    ranks = [Rank(r, stages, 777_000 * r + 10**9) for r in range(stages)]
+    fields = {"Process Group Name": "pp", "Process Group Ranks": "[0, 1, 2]", "Group size": 3}
+    span = work * (stages + micros - 1)
+    for rank in ranks:
+        for step in range(steps):
+            begin = 10**6 + step * (span + 5000)
+            called = rank.called
+            for micro in range(micros):
+                at = begin + work * (rank.number + micro)
+                if rank.number > 0:
+                    rank.kernel(SEND_RECV, COMM, at - 300, at, **fields,
+                                **{"Collective name": "recv", "Src Rank": rank.number - 1})
+                rank.kernel("gemm", COMPUTE, at, at + work)
+                if rank.number + 1 < stages:
+                    rank.kernel(SEND_RECV, COMM, at + work - 300, at + work, **fields,
+                                **{"Collective name": "send", "Dst Rank": rank.number + 1})
+            rank.slice("user_annotation", f"ProfilerStep#{step + 5}", 1, called, rank.called, {})
+        end = 10**6 + steps * (span + 5000)
+        rank.kernel(ALL_REDUCE, COMM, end, end + 1000)  # what clocks are aligned by
+    rows = analyze(*write(ranks, folder))["rank_analysis"]["bubbles"]
+    expect("rows", [(row["rank"], row["step"]) for row in rows],
+           [(r, s + 5) for r in range(stages) for s in range(steps)])
+    for row in rows:
+        expect("window", row["window_ns"], span)
+        expect("compute", row["compute_ns"], work * micros)
+        expect("transfer", row["transfer_ns"], 300 if row["rank"] > 0 else 0)
+        expect("bubble", row["bubble_ns"], span - work * micros - row["transfer_ns"])
+        expect("classes", sum(row["classes"].values()), row["bubble_ns"])
+        expect("stages and microbatches", (row["stages"], row["microbatches"]), (stages, micros))
+        expect("ideal", row["ideal_share"], round((stages - 1) / (micros + stages - 1), 6))
+
+
+@test
 def clocks_with_a_base_of_their_own_are_brought_together(folder):
     ranks, truth = job(random.Random(SEED), 3, 5, clocks=False)
     for rank in ranks:
