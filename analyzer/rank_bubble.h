@@ -1,5 +1,5 @@
 /* Pipeline bubbles of the ranks of a job, per rank and step, from sends and receives that were
- * matched as pairs (ranks.h). Bubbles of our own traces, whose edges are recorded, are pipeline.h's.
+ * matched as pairs (ranks.h). Bubbles of our own traces, whose edges are recorded: pipeline.h.
  *
  *     rank 0   F0 F1 F2 .  .  .  .  B0 B1 B2      . bubble
  *     rank 1   .  F0 F1 F2 .  .  B0 B1 B2 .
