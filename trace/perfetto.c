@@ -156,10 +156,11 @@ static void write_process(struct orr__export *export, struct orr_json_writer *wr
 static void lane_name(struct orr_json_writer *writer, const struct orr__lane *lane) {
     orr_json_text(writer, lane->name[0] != '\0' ? lane->name : "unnamed");
     if (lane->ambiguous) {
-        orr_json_text(writer, lane->kind == ORR__LANE_HOST ? " (host " : " (stream ");
+        orr_json_text(writer, lane->id_suffix);
         orr_json_u64(writer, lane->id);
         ORR_JSON_LITERAL(writer, ")");
     }
+    orr_json_text(writer, lane->suffix);
 }
 
 /* Names the thread at `offset` of a lane: the lane's name, what is behind it, and a number unless
@@ -367,10 +368,11 @@ static void free_export(struct orr__export *export) {
         orr_memory_free(memory, export->lanes[i].overlap_end_ns);
     }
     void *const blocks[] = {
-        export->lanes,        export->stream_lane,   export->device_lane,   export->items,
-        export->slices,       export->enqueue_slice, export->command_slice, export->resume_slice,
-        export->synced_slice, export->collective_of, export->arrows,        export->arrow_by_end,
-        export->counters,     export->keys,          export->shared,
+        export->lanes,         export->stream_lane,   export->device_lane,   export->items,
+        export->slices,        export->enqueue_slice, export->command_slice, export->resume_slice,
+        export->synced_slice,  export->collective_of, export->arrows,        export->arrow_by_end,
+        export->counters,      export->keys,          export->shared,        export->host_slices,
+        export->stream_slices, export->call_slice,    export->call_first,    export->call_commands,
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         orr_memory_free(memory, blocks[i]);

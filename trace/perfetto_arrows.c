@@ -105,8 +105,9 @@ static void add_finding_arrow(struct orr__export *export,
 static void collect_arrows(struct orr__export *export) {
     const struct orr_timeline *timeline = export->timeline;
     for (size_t i = 0; i < timeline->command_count; i++) {
-        add_arrow(export, ORR__ARROW_ENQUEUE, export->enqueue_slice[i], export->command_slice[i], i,
-                  i);
+        size_t call = orr__call_of(timeline, &timeline->commands[i]);
+        uint32_t src = call == ORR__NO_INDEX ? export->enqueue_slice[i] : export->call_slice[call];
+        add_arrow(export, ORR__ARROW_ENQUEUE, src, export->command_slice[i], i, i);
     }
     for (size_t i = 0; i < timeline->edge_count; i++) {
         add_edge_arrow(export, &timeline->edges[i]);

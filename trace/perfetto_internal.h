@@ -47,15 +47,32 @@ enum {
 #define ORR__LEFT_OUT (UINT32_MAX - 1)
 #define ORR__NO_INDEX SIZE_MAX
 
-enum orr__lane_kind { ORR__LANE_HOST, ORR__LANE_PHASES, ORR__LANE_FINDINGS, ORR__LANE_STREAM };
+enum orr__lane_kind {
+    ORR__LANE_HOST,
+    ORR__LANE_PHASES,
+    ORR__LANE_FINDINGS,
+    ORR__LANE_STREAM,
+    ORR__LANE_SLICES /* of a host or a stream: what other tools call annotations and the like */
+};
+
+/* Lanes of a host's slices, by what they are. */
+enum orr__slice_lane {
+    ORR__SLICES_ANNOTATIONS,
+    ORR__SLICES_OPERATORS,
+    ORR__SLICES_FUNCTIONS,
+    ORR__SLICES_COUNT
+};
 
 /* A group of threads that belong to one thing, in the order of (pid, tid). */
 struct orr__lane {
     enum orr__lane_kind kind;
-    uint32_t pid, tid; /* the first of its thread ids */
-    uint32_t id;       /* of the host, stream or device */
-    const char *name;  /* "": none */
-    bool ambiguous;    /* the name alone would not be unique in the process */
+    uint32_t pid, tid;     /* the first of its thread ids */
+    uint32_t id;           /* of the host, stream or device */
+    const char *name;      /* "": none */
+    const char *suffix;    /* of lanes of slices: " annotations"; else "" */
+    const char *id_suffix; /* what stands before the id if the name is ambiguous: " (host " */
+    uint32_t base;         /* of lanes of slices: the lane of the host or stream */
+    bool ambiguous;        /* the name alone would not be unique in the process */
     bool used, marks_used, graphs_used;
     int64_t end_ns, graphs_end_ns; /* last end on the main thread, on `graphs` */
     int64_t *overlap_end_ns;       /* and on each overlap thread */
@@ -69,14 +86,16 @@ enum orr__item_kind {
     ORR__ITEM_SYNC,    /* index: sync */
     ORR__ITEM_SYNCED,  /* index: sync */
     ORR__ITEM_PHASE,   /* index: phase */
-    ORR__ITEM_FINDING  /* index: finding */
+    ORR__ITEM_FINDING, /* index: finding */
+    ORR__ITEM_CALL,    /* index: call */
+    ORR__ITEM_SLICE    /* index: slice of the timeline */
 };
 
 /* One thing to draw. */
 struct orr__item {
     int64_t start_ns, end_ns; /* end >= start */
     uint64_t order;           /* among equal ones: id of the command, or of the finding */
-    uint32_t lane : 28, kind : 3, graph : 1; /* graph: a command that covers others */
+    uint32_t lane : 27, kind : 4, graph : 1; /* graph: a command that covers others */
     uint32_t index;
 };
 
@@ -128,8 +147,11 @@ struct orr__export {
 
     struct orr__lane *lanes;
     size_t lane_count;
-    uint32_t *stream_lane; /* by index of the stream; ORR__NO_SLICE if its device is not there */
-    uint32_t *device_lane; /* by index of the device: its phases, then its findings */
+    uint32_t *stream_lane;   /* by index of the stream; ORR__NO_SLICE if its device is not there */
+    uint32_t *device_lane;   /* by index of the device: its phases, then its findings */
+    uint32_t *host_slices;   /* by index of the host, ORR__SLICES_COUNT each: lanes, or
+                            * ORR__NO_SLICE; NULL: there are no slices */
+    uint32_t *stream_slices; /* by index of the stream, likewise */
 
     struct orr__item *items;
     size_t item_count;
@@ -138,6 +160,9 @@ struct orr__export {
     /* Where a thing was drawn: a slice, ORR__NO_SLICE or ORR__LEFT_OUT. */
     uint32_t *enqueue_slice, *command_slice, *resume_slice; /* by index of the command */
     uint32_t *synced_slice;                                 /* by index of the sync */
+    uint32_t *call_slice;                                   /* by index of the call */
+    /* Commands that call i owns: call_commands[call_first[i] .. call_first[i + 1]), by index. */
+    uint32_t *call_first, *call_commands;
     uint32_t *collective_of; /* by index of the command: of the collective + 1; NULL: no members */
 
     struct orr__arrow *arrows; /* in order of their ids, the first has id 1 */
@@ -176,6 +201,23 @@ char *orr__perfetto_slice(const struct orr__export *export, struct orr_json_writ
 /* Writes the member of the metadata that holds the timeline; nothing if it is too large. */
 enum orr_status orr__perfetto_timeline(struct orr__export *export,
                                        struct orr_json_writer *writer) ORR_MUST_CHECK;
+
+/* Fills call_first and call_commands; part of the layout. */
+enum orr_status orr__perfetto_calls(struct orr__export *export) ORR_MUST_CHECK;
+
+/* The call that enqueued a command, by index; ORR__NO_INDEX: it carries its call itself, or has
+ * none. */
+size_t orr__call_of(const struct orr_timeline *timeline,
+                    const struct orr_timeline_command *command);
+
+/* A record of another tool's trace that makes no sense, and is not drawn: it ends before it begins,
+ * or both are 0, or a time is beyond +-2^61. Of a run of ours none is. */
+bool orr__bad_command(const struct orr_timeline *timeline,
+                      const struct orr_timeline_command *command);
+bool orr__bad_stretch(int64_t begin_ns, int64_t end_ns);
+
+/* Which of a host's lanes a slice belongs to. */
+enum orr__slice_lane orr__slice_lane_of(const struct orr_timeline_slice *slice);
 
 /* The pid of a device, by index. */
 uint32_t orr__device_pid(const struct orr__export *export, size_t device);

@@ -71,10 +71,20 @@ static void span_add(struct span *span, int64_t time_ns) {
     span->any = true;
 }
 
+static void span_add_stretch(struct span *span, int64_t begin_ns, int64_t end_ns) {
+    if (!orr__bad_stretch(begin_ns, end_ns)) {
+        span_add(span, begin_ns);
+        span_add(span, end_ns);
+    }
+}
+
 static struct span trace_span(const struct orr_timeline *timeline) {
     struct span span = {0};
     for (size_t i = 0; i < timeline->command_count; i++) {
         const struct orr_timeline_command *command = &timeline->commands[i];
+        if (orr__bad_command(timeline, command)) {
+            continue;
+        }
         span_add(&span, command->enqueue_ns);
         span_add(&span, command->enqueued_ns);
         span_add(&span, command->start_ns);
@@ -86,6 +96,12 @@ static struct span trace_span(const struct orr_timeline *timeline) {
     }
     for (size_t i = 0; i < timeline->counter_count; i++) {
         span_add(&span, timeline->counters[i].ts_ns);
+    }
+    for (size_t i = 0; i < timeline->call_count; i++) {
+        span_add_stretch(&span, timeline->calls[i].begin_ns, timeline->calls[i].end_ns);
+    }
+    for (size_t i = 0; i < timeline->slice_count; i++) {
+        span_add_stretch(&span, timeline->slices[i].begin_ns, timeline->slices[i].end_ns);
     }
     return span;
 }
@@ -156,8 +172,20 @@ static bool is_reserved(const char *name) {
            ends_in_number(name, " (stream ", ")");
 }
 
+static const char *const slice_suffixes[ORR__SLICES_COUNT] = {" annotations", " operators",
+                                                              " functions"};
+
+/* Where there are lanes of slices, names that look like theirs are taken, too. */
+static bool is_slice_name(const struct orr__export *export, const char *name) {
+    bool found = false;
+    for (size_t i = 0; i < ORR__SLICES_COUNT && export->host_slices; i++) {
+        found |= ends_in_number(name, "", slice_suffixes[i]);
+    }
+    return found;
+}
+
 static bool is_ours(const struct orr__lane *lane) {
-    return lane->kind == ORR__LANE_PHASES || lane->kind == ORR__LANE_FINDINGS;
+    return lane->kind != ORR__LANE_HOST && lane->kind != ORR__LANE_STREAM;
 }
 
 static int compare_lane_names(const void *context, uint32_t a, uint32_t b) {
@@ -172,19 +200,28 @@ static enum orr_status find_ambiguous(struct orr__export *export) {
         return ORR_NO_MEMORY;
     }
     struct orr__sort_key *keys = export->keys;
+    size_t named = 0;
     for (size_t i = 0; i < count; i++) {
         struct orr__lane *lane = &export->lanes[i];
-        lane->ambiguous = !is_ours(lane) && is_reserved(lane->name);
-        keys[i].key = lane->pid;
-        keys[i].index = (uint32_t)i;
+        lane->ambiguous =
+            !is_ours(lane) && (is_reserved(lane->name) || is_slice_name(export, lane->name));
+        keys[named].key = lane->pid;
+        keys[named].index = (uint32_t)i;
+        named += lane->kind != ORR__LANE_SLICES; /* those are named after another lane */
     }
-    orr__sort_keys(keys, export->scratch, count);
-    orr__sort_ties(keys, export->scratch, count, compare_lane_names, export->lanes);
-    for (size_t i = 1; i < count; i++) {
+    orr__sort_keys(keys, export->scratch, named);
+    orr__sort_ties(keys, export->scratch, named, compare_lane_names, export->lanes);
+    for (size_t i = 1; i < named; i++) {
         uint32_t a = keys[i - 1].index, b = keys[i].index;
         if (keys[i - 1].key == keys[i].key && compare_lane_names(export->lanes, a, b) == 0) {
             export->lanes[a].ambiguous = !is_ours(&export->lanes[a]);
             export->lanes[b].ambiguous = !is_ours(&export->lanes[b]);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct orr__lane *lane = &export->lanes[i];
+        if (lane->kind == ORR__LANE_SLICES) {
+            lane->ambiguous = export->lanes[lane->base].ambiguous;
         }
     }
     return ORR_OK;
@@ -211,22 +248,84 @@ static uint32_t lane_tid(size_t number) {
 static struct orr__lane *add_lane(struct orr__export *export, enum orr__lane_kind kind,
                                   uint32_t pid, uint32_t tid, const char *name) {
     struct orr__lane *lane = &export->lanes[export->lane_count++];
-    *lane = (struct orr__lane){.kind = kind, .pid = pid, .tid = tid, .name = name};
+    *lane = (struct orr__lane){
+        .kind = kind,
+        .pid = pid,
+        .tid = tid,
+        .name = name,
+        .suffix = "",
+        .id_suffix = kind == ORR__LANE_HOST ? " (host " : " (stream ",
+    };
     return lane;
+}
+
+/* A lane for slices of the host or stream that has lane `base`. */
+static uint32_t add_slice_lane(struct orr__export *export, uint32_t base, uint32_t tid,
+                               enum orr__slice_lane what) {
+    const struct orr__lane *of = &export->lanes[base];
+    struct orr__lane *lane = add_lane(export, ORR__LANE_SLICES, of->pid, tid, of->name);
+    lane->suffix = slice_suffixes[what];
+    lane->id_suffix = of->id_suffix;
+    lane->id = of->id;
+    lane->base = base;
+    return (uint32_t)(lane - export->lanes);
+}
+
+enum { WANTED = 0 }; /* in host_slices and stream_slices, until the lane is there */
+
+/* Marks which hosts and streams have slices, and of which sort. */
+static enum orr_status want_slices(struct orr__export *export) {
+    const struct orr_timeline *timeline = export->timeline;
+    size_t hosts = ORR__SLICES_COUNT * timeline->host_count, streams = timeline->stream_count;
+    if (timeline->slice_count == 0) {
+        return ORR_OK;
+    }
+    enum orr_status status =
+        orr__export_alloc(export, &export->host_slices, hosts, sizeof *export->host_slices);
+    if (status == ORR_OK) {
+        status = orr__export_alloc(export, &export->stream_slices, streams,
+                                   sizeof *export->stream_slices);
+    }
+    if (status != ORR_OK) {
+        return status;
+    }
+    memset(export->host_slices, 0xff, hosts * sizeof *export->host_slices);
+    memset(export->stream_slices, 0xff, streams * sizeof *export->stream_slices);
+    for (size_t i = 0; i < timeline->slice_count; i++) {
+        const struct orr_timeline_slice *slice = &timeline->slices[i];
+        size_t host = orr__host_index(timeline, slice->host);
+        size_t stream = orr__stream_index(timeline, slice->stream);
+        if (host != ORR__NO_INDEX) {
+            export->host_slices[ORR__SLICES_COUNT * host + orr__slice_lane_of(slice)] = WANTED;
+        } else if (stream != ORR__NO_INDEX) {
+            export->stream_slices[stream] = WANTED;
+        }
+    }
+    return ORR_OK;
 }
 
 static enum orr_status add_hosts(struct orr__export *export) {
     const struct orr_timeline *timeline = export->timeline;
     size_t count = timeline->host_count;
-    if (count >= LANES_OF_PROCESS_MAX) {
-        return orr_error_set(export->error, ORR_UNSUPPORTED, "%s: %zu hosts, at most %d",
-                             export->path, count, LANES_OF_PROCESS_MAX);
+    const size_t most = LANES_OF_PROCESS_MAX / (ORR__SLICES_COUNT + 1);
+    if (count >= most) {
+        return orr_error_set(export->error, ORR_UNSUPPORTED, "%s: %zu hosts, at most %zu",
+                             export->path, count, most);
     }
-    bool small = count > 0 && timeline->hosts[count - 1].id < LANES_OF_PROCESS_MAX;
+    bool small = count > 0 && timeline->hosts[count - 1].id < most;
     for (size_t i = 0; i < count; i++) {
         const struct orr_timeline_host *host = &timeline->hosts[i];
-        add_lane(export, ORR__LANE_HOST, ORR__HOSTS_PID, lane_tid(small ? host->id : i), host->name)
-            ->id = host->id;
+        const char *name = host->name[0] != '\0' ? host->name : host->label;
+        add_lane(export, ORR__LANE_HOST, ORR__HOSTS_PID, lane_tid(small ? host->id : i), name)->id =
+            host->id;
+    }
+    size_t next = small ? timeline->hosts[count - 1].id + (size_t)1 : count;
+    for (size_t i = 0; export->host_slices && i < ORR__SLICES_COUNT * count; i++) {
+        if (export->host_slices[i] == WANTED) {
+            export->host_slices[i] =
+                add_slice_lane(export, (uint32_t)(i / ORR__SLICES_COUNT), lane_tid(next++),
+                               (enum orr__slice_lane)(i % ORR__SLICES_COUNT));
+        }
     }
     return ORR_OK;
 }
@@ -235,10 +334,10 @@ static enum orr_status add_hosts(struct orr__export *export) {
 static enum orr_status add_device(struct orr__export *export, size_t device,
                                   const struct orr__sort_key *streams, size_t count) {
     uint32_t pid = orr__device_pid(export, device), id = export->timeline->devices[device].id;
-    if (count >= LANES_OF_PROCESS_MAX) {
+    if (count >= LANES_OF_PROCESS_MAX / 2) {
         return orr_error_set(export->error, ORR_UNSUPPORTED,
                              "%s: %zu streams on device %u, at most %d", export->path, count, id,
-                             LANES_OF_PROCESS_MAX);
+                             LANES_OF_PROCESS_MAX / 2);
     }
     export->device_lane[device] = (uint32_t) export->lane_count;
     add_lane(export, ORR__LANE_PHASES, pid, 1, "phases")->id = id;
@@ -247,6 +346,14 @@ static enum orr_status add_device(struct orr__export *export, size_t device,
         const struct orr_timeline_stream *stream = &export->timeline->streams[streams[i].index];
         export->stream_lane[streams[i].index] = (uint32_t) export->lane_count;
         add_lane(export, ORR__LANE_STREAM, pid, lane_tid(i), stream->name)->id = stream->id;
+    }
+    size_t next = count;
+    for (size_t i = 0; export->stream_slices && i < count; i++) {
+        uint32_t *lane = &export->stream_slices[streams[i].index];
+        if (*lane == WANTED) {
+            *lane = add_slice_lane(export, export->stream_lane[streams[i].index], lane_tid(next++),
+                                   ORR__SLICES_ANNOTATIONS);
+        }
     }
     return ORR_OK;
 }
@@ -288,9 +395,13 @@ static enum orr_status add_devices(struct orr__export *export) {
 
 enum orr_status orr__perfetto_lanes(struct orr__export *export) {
     const struct orr_timeline *timeline = export->timeline;
-    const size_t limit = ((size_t)1 << 28) - 1; /* struct orr__item has 28 bits for a lane */
+    const size_t limit = ((size_t)1 << 27) - 1; /* struct orr__item has 27 bits for a lane */
     size_t lanes = timeline->host_count + timeline->stream_count + 2 * timeline->device_count;
+    if (timeline->slice_count > 0) {
+        lanes += ORR__SLICES_COUNT * timeline->host_count + timeline->stream_count;
+    }
     enum orr_status status = choose_zero(export);
+    status = status == ORR_OK ? want_slices(export) : status;
     if (status == ORR_OK && lanes > limit) {
         status = orr_error_set(export->error, ORR_UNSUPPORTED, "%s: more than %zu tracks",
                                export->path, limit);

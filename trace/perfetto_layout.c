@@ -26,8 +26,8 @@ static void add_item(struct orr__export *export, enum orr__item_kind kind, size_
         .start_ns = start_ns,
         .end_ns = end_ns,
         .order = order,
-        .lane = lane & ((1u << 28) - 1),
-        .kind = (unsigned)kind & 7u,
+        .lane = lane & ((1u << 27) - 1),
+        .kind = (unsigned)kind & 15u,
         .index = (uint32_t)index,
     };
 }
@@ -35,7 +35,7 @@ static void add_item(struct orr__export *export, enum orr__item_kind kind, size_
 static void add_enqueue(struct orr__export *export, size_t index) {
     const struct orr_timeline_command *command = &export->timeline->commands[index];
     size_t host = orr__host_index(export->timeline, command->host);
-    if (host == ORR__NO_INDEX || command->enqueue_ns == ORR_TIME_NONE) {
+    if (host == ORR__NO_INDEX || command->enqueue_ns == ORR_TIME_NONE || command->call != 0) {
         return;
     }
     int64_t enqueued_ns =
@@ -49,6 +49,10 @@ static void add_command(struct orr__export *export, size_t index) {
     const struct orr_timeline_command *command = &export->timeline->commands[index];
     if (command->start_ns == ORR_TIME_NONE) {
         export->counts.never_started++;
+        return;
+    }
+    if (orr__bad_command(export->timeline, command)) {
+        export->counts.slices_left_out++;
         return;
     }
     export->counts.unfinished += command->finish_ns == ORR_TIME_NONE;
@@ -93,6 +97,36 @@ static void add_phase(struct orr__export *export, size_t index) {
              relative(export, phase->begin_ns), relative(export, phase->end_ns));
 }
 
+static void add_call(struct orr__export *export, size_t index) {
+    const struct orr_timeline_call *call = &export->timeline->calls[index];
+    size_t host = orr__host_index(export->timeline, call->host);
+    if (host == ORR__NO_INDEX || orr__bad_stretch(call->begin_ns, call->end_ns)) {
+        export->counts.slices_left_out++;
+        return;
+    }
+    add_item(export, ORR__ITEM_CALL, index, (uint32_t)host, 0, relative(export, call->begin_ns),
+             relative(export, call->end_ns));
+}
+
+static void add_timeline_slice(struct orr__export *export, size_t index) {
+    const struct orr_timeline_slice *slice = &export->timeline->slices[index];
+    size_t host = orr__host_index(export->timeline, slice->host);
+    size_t stream = orr__stream_index(export->timeline, slice->stream);
+    uint32_t lane = ORR__NO_SLICE;
+    if (host != ORR__NO_INDEX) {
+        lane = export->host_slices[ORR__SLICES_COUNT * host + orr__slice_lane_of(slice)];
+    } else if (stream != ORR__NO_INDEX) {
+        lane = export->stream_slices[stream];
+    }
+    /* A lane of slices is never the first; of a stream without a device it was not made. */
+    if (lane == ORR__NO_SLICE || lane == 0 || orr__bad_stretch(slice->begin_ns, slice->end_ns)) {
+        export->counts.slices_left_out++;
+        return;
+    }
+    add_item(export, ORR__ITEM_SLICE, index, lane, 0, relative(export, slice->begin_ns),
+             relative(export, slice->end_ns));
+}
+
 /* The device that ran a command, by index: its stream's, if that is known. */
 static size_t command_device(const struct orr_timeline *timeline,
                              const struct orr_timeline_command *command) {
@@ -128,12 +162,13 @@ static enum orr_status collect_items(struct orr__export *export) {
     const size_t limit = INT32_MAX;
     if (timeline->command_count > limit / 4 || timeline->sync_count > limit / 8 ||
         timeline->finding_count > limit / 8 || export->phase_count > limit / 8 ||
-        timeline->edge_count > limit || timeline->counter_count > limit) {
+        timeline->edge_count > limit || timeline->counter_count > limit ||
+        timeline->call_count > limit / 8 || timeline->slice_count > limit / 8) {
         return orr_error_set(export->error, ORR_UNSUPPORTED,
                              "%s: the trace is too long for one file", export->path);
     }
     size_t items = 3 * timeline->command_count + 2 * timeline->sync_count + export->phase_count +
-                   timeline->finding_count;
+                   timeline->finding_count + timeline->call_count + timeline->slice_count;
     enum orr_status status =
         orr__export_alloc(export, &export->items, items, sizeof *export->items);
     if (status != ORR_OK) {
@@ -151,6 +186,12 @@ static enum orr_status collect_items(struct orr__export *export) {
     }
     for (size_t i = 0; i < timeline->finding_count; i++) {
         add_finding(export, i);
+    }
+    for (size_t i = 0; i < timeline->call_count; i++) {
+        add_call(export, i);
+    }
+    for (size_t i = 0; i < timeline->slice_count; i++) {
+        add_timeline_slice(export, i);
     }
     assert(export->item_count <= items);
     return ORR_OK;
@@ -215,6 +256,8 @@ static void record_place(struct orr__export *export, size_t first, size_t count,
         case ORR__ITEM_COMMAND: export->command_slice[item->index] = place; break;
         case ORR__ITEM_RESUME: export->resume_slice[item->index] = place; break;
         case ORR__ITEM_SYNCED: export->synced_slice[item->index] = place; break;
+        case ORR__ITEM_CALL: export->call_slice[item->index] = place; break;
+        case ORR__ITEM_SLICE:
         case ORR__ITEM_SYNC:
         case ORR__ITEM_PHASE:
         case ORR__ITEM_FINDING: break;
@@ -431,6 +474,10 @@ enum orr_status orr__perfetto_layout(struct orr__export *export) {
     if (status == ORR_OK) {
         status = alloc_places(export, &export->synced_slice, timeline->sync_count);
     }
+    if (status == ORR_OK) {
+        status = alloc_places(export, &export->call_slice, timeline->call_count);
+    }
     status = status == ORR_OK ? find_collectives(export) : status;
+    status = status == ORR_OK ? orr__perfetto_calls(export) : status;
     return status == ORR_OK ? place_all(export) : status;
 }

@@ -136,6 +136,8 @@ static void item_name(const struct orr__export *export, struct line *line,
     case ORR__ITEM_SYNCED: PUT(line, "synced"); break;
     case ORR__ITEM_PHASE: text_or(line, export->phases[item->index].class_name, "phase"); break;
     case ORR__ITEM_FINDING: text_or(line, timeline->findings[item->index].kind, "finding"); break;
+    case ORR__ITEM_CALL: text_or(line, timeline->calls[item->index].name, "call"); break;
+    case ORR__ITEM_SLICE: text_or(line, timeline->slices[item->index].name, "slice"); break;
     }
 }
 
@@ -178,6 +180,13 @@ static void ready_arg(struct line *line, int64_t ready_ns) {
     line->at = orr_json_put_u64(line->at, ready_ns < 0 ? 0 - magnitude : magnitude);
 }
 
+static void correlation_arg(struct line *line, uint64_t correlation) {
+    if (correlation != ORR_CORRELATION_NONE) {
+        KEY(line, "correlation");
+        put_integer(line, correlation);
+    }
+}
+
 static void command_args(const struct orr__export *export, struct line *line, size_t index) {
     const struct orr_timeline *timeline = export->timeline;
     const struct orr_timeline_command *command = &timeline->commands[index];
@@ -201,9 +210,43 @@ static void command_args(const struct orr__export *export, struct line *line, si
     }
     TEXT_ARG(line, "ts_source", command->ts_source);
     collective_args(export, line, index);
+    correlation_arg(line, command->correlation);
+    COUNT_ARG(line, "graph", command->graph);
+    TEXT_ARG(line, "grid", command->grid);
     if (command->finish_ns == ORR_TIME_NONE) {
         KEY(line, "unfinished");
         PUT(line, "1");
+    }
+}
+
+/* The commands that a call owns, the first ORR__LIST_MAX of them. */
+static void call_args(const struct orr__export *export, struct line *line, size_t index) {
+    const struct orr_timeline *timeline = export->timeline;
+    size_t first = export->call_first[index], count = export->call_first[index + 1] - first;
+    if (count == 1) {
+        COUNT_ARG(line, "cmd", timeline->commands[export->call_commands[first]].id);
+    } else if (count > 1) {
+        KEY(line, "cmds");
+        for (size_t i = 0; i < count && i < ORR__LIST_MAX; i++) {
+            line->at = orr_json_more(line->writer, line->at);
+            *line->at++ = i == 0 ? '[' : ',';
+            put_integer(line, timeline->commands[export->call_commands[first + i]].id);
+        }
+        PUT(line, "]");
+    }
+    TEXT_ARG(line, "kind", "call");
+    correlation_arg(line, timeline->calls[index].correlation);
+}
+
+static void slice_args(struct line *line, const struct orr_timeline_slice *slice) {
+    static const char *const kinds[] = {
+#define KIND_TEXT(name, text) text,
+        ORR_SLICE_KIND_LIST(KIND_TEXT)
+#undef KIND_TEXT
+    };
+    COUNT_ARG(line, "op", slice->op);
+    if (slice->kind < ORR_SLICE_KIND_COUNT) {
+        TEXT_ARG(line, "kind", kinds[slice->kind]);
     }
 }
 
@@ -232,6 +275,8 @@ static void item_args(const struct orr__export *export, struct line *line,
     case ORR__ITEM_SYNCED: marked_args(line, timeline->syncs[item->index].cmd, "synced"); break;
     case ORR__ITEM_PHASE: TEXT_ARG(line, "why", export->phases[item->index].why); break;
     case ORR__ITEM_FINDING: finding_args(line, &timeline->findings[item->index]); break;
+    case ORR__ITEM_CALL: call_args(export, line, item->index); break;
+    case ORR__ITEM_SLICE: slice_args(line, &timeline->slices[item->index]); break;
     }
 }
 
