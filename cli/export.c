@@ -12,9 +12,9 @@ static const char usage[] =
     "usage: orrery export TRACE... -o FILE.json[.gz]\n"
     "\n"
     "Writes a trace as a timeline for https://ui.perfetto.dev (\"Open trace file\") and\n"
-    "chrome://tracing. A trace is of any format that `orrery analyze` reads; several are the ranks\n"
-    "of one job. The file can be analysed again, nothing of the trace is lost. An existing file is\n"
-    "replaced only if `orrery export` wrote it.\n";
+    "chrome://tracing. A trace is of any format that `orrery analyze` reads; several are the\n"
+    "ranks of one job. The file can be analysed again, nothing of the trace is lost. An existing\n"
+    "file is replaced only if `orrery export` wrote it.\n";
 
 /* A file that somebody else wrote stays; an empty one, or no regular file, may be written. */
 static int may_write(const char *path) {

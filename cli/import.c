@@ -7,10 +7,10 @@
 static const char usage[] =
     "usage: orrery import TRACE... -o FILE.db [--strict]\n"
     "\n"
-    "Writes a trace of any format that `orrery analyze` reads as a database of ours, for sqlite3\n"
-    "(docs/queries.md) and for reading it again without delay. Several traces, or an archive, are\n"
-    "the ranks of one job: they become one timeline, their clocks corrected where collectives tell\n"
-    "how.\n"
+    "Writes a trace of any format that `orrery analyze` reads as a database of ours, for\n"
+    "sqlite3 (docs/queries.md) and for reading it again without delay. Several traces, or an\n"
+    "archive, are the ranks of one job: they become one timeline, their clocks corrected where\n"
+    "collectives tell how.\n"
     "\n"
     "  -o FILE.db  where to; an existing file is replaced only if Orrery wrote it\n"
     "  --strict    a trace that is cut or damaged is refused instead of repaired\n";

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "trace/merge_internal.h"
+#include "trace/timeline_texts.h"
 
 /* Of a time after correction: enough for 146 years, and sums of two still fit. */
 #define TIME_MAX (INT64_C(1) << 62)
@@ -431,6 +432,12 @@ static void add_device_meta(struct orr__merge *merge, const struct orr__merge_pa
                      orr__merge_textf(merge, "%u", rank_of_device(part, d)));
 }
 
+static int compare_meta(const void *a, const void *b) {
+    return strcmp(((const struct orr_timeline_meta *)a)->key,
+                  ((const struct orr_timeline_meta *)b)->key);
+}
+
+/* In the order of keys, as in a database. */
 static void add_all_meta(struct orr__merge *merge) {
     size_t total = 1 + merge->timeline->device_count;
     for (size_t i = 0; i < merge->part_count; i++)
@@ -442,6 +449,10 @@ static void add_all_meta(struct orr__merge *merge) {
         add_device_meta(merge, &merge->parts[i]);
     if (merge->status == ORR_OK)
         add_ranks_meta(merge);
+    if (merge->status == ORR_OK)
+        orr__merge_fail(merge, orr__stable_sort(merge->memory, merge->timeline->meta,
+                                                merge->timeline->meta_count,
+                                                sizeof *merge->timeline->meta, compare_meta));
 }
 
 /* Sum of numbers that are known; ORR_SOURCE_NONE if none is. */

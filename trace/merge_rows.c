@@ -241,9 +241,16 @@ static int compare_counters(const void *a, const void *b) {
     return x->ts_ns < y->ts_ns ? -1 : x->ts_ns > y->ts_ns;
 }
 
+/* Of the parts one after the other, as their rows are. */
 static void add_counters(struct orr__merge *merge) {
+    const struct orr__merge_part *part = NULL;
+    uint32_t before = 0;
     MERGE_ARRAY(merge, counters, counter_count, struct orr_timeline_counter) {
         struct orr_timeline_counter *counter = rows.item;
+        before =
+            part && part != rows.part ? before + (uint32_t)part->timeline->counter_count : before;
+        part = rows.part;
+        counter->order += before;
         counter->device = orr__merge_device(rows.part, counter->device);
         counter->name = text(merge, counter->name);
         counter->ts_ns = orr__merge_time(rows.part, counter->ts_ns);

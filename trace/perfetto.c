@@ -186,8 +186,9 @@ static void write_tracks(struct orr__export *export, struct orr_json_writer *wri
         if (i == 0 || lane->pid != export->lanes[i - 1].pid) {
             write_process(export, writer, lane);
         }
-        /* Hosts and streams are named even when idle, other tracks when used. */
-        if (lane->used || lane->kind == ORR__LANE_HOST || lane->kind == ORR__LANE_STREAM) {
+        /* Hosts and streams are named even when idle, other tracks when they or theirs are used. */
+        if (lane->used || lane->kind == ORR__LANE_HOST || lane->kind == ORR__LANE_STREAM ||
+            (lane->kind == ORR__LANE_SLICES && (lane->marks_used || lane->overlap_count > 0))) {
             write_thread(export, writer, lane, 0, "", 0);
         }
         if (lane->marks_used) {

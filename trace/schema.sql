@@ -29,8 +29,8 @@ PRAGMA user_version = 4;            -- schema version
 -- Part 1a. Small tables, stored as they are read
 
 -- Facts about the run. Always there: schema_version. In runs of ours also status ('running' until
--- the run ends: a trace that still says so was killed; then 'ok', 'failed', ... as the run said) and
--- dropped (records that were lost because the writer could not keep up or the disk failed;
+-- the run ends: a trace that still says so was killed; then 'ok', 'failed', ... as the run said)
+-- and dropped (records that were lost because the writer could not keep up or the disk failed;
 -- dropped_KIND splits it).
 -- From the runtime: orrery_version, scenario, args (key=value only), seed, devices, backend,
 -- clock (virtual, monotonic, ...), accesses (true: every command has its rows in access).
@@ -363,8 +363,8 @@ CREATE VIEW cmd AS SELECT
         (SELECT value FROM meta WHERE key = 'clock')) AS ts_source, -- where start_ns and finish_ns
                                                                     -- come from
     CASE code >> 16 & 255 WHEN 0 THEN 'vector' WHEN 1 THEN 'matrix' END AS unit, -- as device_peak
-    CASE code >> 32 WHEN 0 THEN host ELSE (code >> 32) - 1 END AS caller, -- host.id that called: not
-                                                -- `host` where each device has one that launches
+    CASE code >> 32 WHEN 0 THEN host ELSE (code >> 32) - 1 END AS caller, -- host.id that called,
+                                                -- not `host` where each device has one that launches
     -- Imported traces only, else NULL:
     i.call,        -- call.id (the merged one) that enqueued it; NULL: unlinked
     i.correlation, -- the source's number, which links to calls of the same process

@@ -12,9 +12,9 @@
  *     texts     number, then each: length, bytes
  *     source    number of rows, then each: key, value (numbers of texts)
  *     array     number of items
- *     column    predictor, then a residual per item: what the value is more than the predictor says,
- *               zigzag (0, -1, 1, -2, ...), modulo 2^64. Behind two equal residuals a byte, at most
- *               ORR__PACK_RUN_MAX, says how many more of them follow.
+ *     column    predictor, then a residual per item: what the value is more than the predictor
+ *               says, zigzag (0, -1, 1, -2, ...), modulo 2^64. Behind two equal residuals a byte,
+ *               at most ORR__PACK_RUN_MAX, says how many more of them follow.
  *     predictor 0: zero; 1: the item before; 2: the same item's column before
  *
  * Runs are short on purpose: bytes that make no sense cannot ask for more than about 400 times

@@ -1,4 +1,5 @@
-/* Internal to trace/: a timeline's source as rows of table meta, and back. schema.sql lists the keys.
+/* Internal to trace/: a timeline's source as rows of table meta, and back; the keys are listed in
+ * schema.sql.
  *
  * Threads: as the timeline. */
 #ifndef ORR_TRACE_TIMELINE_SOURCE_H

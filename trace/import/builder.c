@@ -274,7 +274,7 @@ struct orr_timeline_counter *orr__builder_counter(struct orr__builder *b) {
     struct orr_timeline_counter *counter = APPEND(b, counters, counter_count);
     if (counter)
         *counter = (struct orr_timeline_counter){
-            .device = ORR_ID_NONE, .name = "", .order = (uint32_t)b->timeline->counter_count};
+            .device = ORR_ID_NONE, .name = "", .order = (uint32_t)b->timeline->counter_count - 1};
     return counter;
 }
 
