@@ -102,7 +102,7 @@ static enum orr_status cut_units(struct orr_diff *diff, struct orr__diff_part *p
     if (status == ORR_OK && !done) {
         diff->by = diff->exact ? ORR_DIFF_UNIT_RUN : ORR_DIFF_UNIT_SECOND;
         diff->by_name[0] = diff->by_name[1] = "";
-        status = cut_both(parts, orr__diff_cut_whole);
+        status = cut_both(parts, diff->exact ? orr__diff_cut_run : orr__diff_cut_whole);
     }
     return status;
 }

@@ -153,6 +153,7 @@ struct orr_diff_device {
     X(PROFILER, "the profiler's own work")                                                         \
     X(DEPENDENCY, "waiting for other devices")                                                     \
     X(DISPATCH, "dispatch of launched work")                                                       \
+    X(EDGE, "before a device's first work and after its last")                                     \
     X(UNKNOWN, "idle time of unknown cause")
 
 enum orr_diff_cause {

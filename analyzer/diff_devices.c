@@ -66,9 +66,16 @@ static enum orr_status tally_device(struct side *side, size_t place) {
     if (tally.units == 0) {
         return ORR_OK;
     }
-    return orr_classes_walk(&a->events, &side->hosts, &a->options, a->roofline.bounds,
-                            part->devices[place], (struct orr_interval){0, 0}, part->memory, &walk,
-                            &times);
+    enum orr_status status = orr_classes_walk(
+        &a->events, &side->hosts, &a->options, a->roofline.bounds, part->devices[place],
+        (struct orr_interval){0, 0}, part->memory, &walk, &times);
+    for (size_t u = 0; u < tally.units && status == ORR_OK; u++) {
+        int64_t begin = tally.edges[u], end = tally.edges[u + 1];
+        int64_t *classes = tally.classes[u];
+        classes[ORR_CLASS_BEFORE_FIRST] += orr__max_ns(orr__min_ns(times.first_ns, end) - begin, 0);
+        classes[ORR_CLASS_AFTER_LAST] += orr__max_ns(end - orr__max_ns(times.last_ns, begin), 0);
+    }
+    return status;
 }
 
 static enum orr_status open_side(struct side *side, const struct orr__diff_part *part) {
@@ -180,8 +187,8 @@ static const uint8_t cause_of[ORR_CLASS_COUNT] = {
     [ORR_CLASS_UNKNOWN_WAIT] = ORR_DIFF_CAUSE_UNKNOWN,
     [ORR_CLASS_UNKNOWN_UNLINKED] = ORR_DIFF_CAUSE_UNKNOWN,
     [ORR_CLASS_UNKNOWN_CLOCK] = ORR_DIFF_CAUSE_UNKNOWN,
-    [ORR_CLASS_BEFORE_FIRST] = ORR_DIFF_CAUSE_UNKNOWN,
-    [ORR_CLASS_AFTER_LAST] = ORR_DIFF_CAUSE_UNKNOWN,
+    [ORR_CLASS_BEFORE_FIRST] = ORR_DIFF_CAUSE_EDGE,
+    [ORR_CLASS_AFTER_LAST] = ORR_DIFF_CAUSE_EDGE,
 };
 
 static void sum_causes(struct orr_diff *diff, const struct side *side, unsigned s) {

@@ -49,6 +49,8 @@ void orr__diff_part_close(struct orr__diff_part *part);
 enum orr_status orr__diff_cut_steps(struct orr__diff_part *part) ORR_MUST_CHECK;
 enum orr_status orr__diff_cut_anchor(struct orr__diff_part *part,
                                      const struct orr__diff_anchor *anchor) ORR_MUST_CHECK;
+/* One unit: from the first start to the last end of any device; and of each device. */
+enum orr_status orr__diff_cut_run(struct orr__diff_part *part) ORR_MUST_CHECK;
 enum orr_status orr__diff_cut_whole(struct orr__diff_part *part) ORR_MUST_CHECK;
 
 /* The row that begins the longest iteration of both; *out_found: there is one. */

@@ -233,6 +233,32 @@ static void end_cut(struct orr__diff_part *part) {
     }
 }
 
+enum orr_status orr__diff_cut_run(struct orr__diff_part *part) {
+    const struct orr_events *events = &part->analysis->events;
+    int64_t begin = INT64_MAX, end = INT64_MIN;
+    enum orr_status status = ORR_OK;
+    begin_cut(part);
+    for (size_t d = 0; d < part->device_count; d++) {
+        uint32_t device = part->devices[d];
+        const struct orr_events_op *first =
+            &events->ops[events->device_order[events->device_first[device]]];
+        begin = orr__min_ns(begin, first->start_ns);
+        end = orr__max_ns(end, span_end(events, device));
+    }
+    for (size_t d = 0; d < part->device_count && status == ORR_OK; d++) {
+        part->edge_first[d] = part->edge_count;
+        status = add_edge(part, begin);
+        if (status == ORR_OK && end > begin) {
+            status = add_edge(part, end);
+        }
+        if (status == ORR_OK) {
+            assign_by_time(part, d, false);
+        }
+    }
+    end_cut(part);
+    return status;
+}
+
 enum orr_status orr__diff_cut_whole(struct orr__diff_part *part) {
     const struct orr_events *events = &part->analysis->events;
     enum orr_status status = ORR_OK;

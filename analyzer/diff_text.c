@@ -84,7 +84,10 @@ static void add_method(const struct orr_diff *diff, struct orr_text *text) {
                             "repeats itself in both traces.\n");
         break;
     }
-    if (diff->by != ORR_DIFF_UNIT_SECOND) {
+    if (diff->by == ORR_DIFF_UNIT_RUN) {
+        orr__text_add(text, "%llu devices before, %llu after; times are per device.\n",
+                      (unsigned long long)diff->units[0], (unsigned long long)diff->units[1]);
+    } else if (diff->by != ORR_DIFF_UNIT_SECOND) {
         orr__text_add(text, "%llu %ss before, %llu after, over all devices; times are per %s",
                       (unsigned long long)diff->units[0], unit, (unsigned long long)diff->units[1],
                       unit);
@@ -144,7 +147,7 @@ static void add_figure(struct orr_table *table, const struct orr_diff_device *de
                    c.after, c.delta, c.percent, orr_diff_status_text(figure->status));
 }
 
-enum { DEVICES_SHOWN = 8 };
+enum { DEVICES_SHOWN = 4 };
 
 static void add_devices(const struct orr_diff *diff, struct orr_text *text) {
     struct orr_table table;
