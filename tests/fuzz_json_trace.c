@@ -91,7 +91,7 @@ static void read_archive(const uint8_t *data, size_t size, const struct orr_memo
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct orr_memory memory = orr_memory_system();
     read_archive(data, size, &memory);
-    struct orr_timeline *timeline = read_timeline(data, size, (size_t)1 << 20, &memory);
+    struct orr_timeline *timeline = read_timeline(data, size, (size_t)1 << 17, &memory);
     struct orr_timeline *again = read_timeline(data, size, ORR__JSON_WINDOW_MIN, &memory);
     compare(timeline, again);
     if (timeline)

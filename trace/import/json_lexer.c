@@ -383,7 +383,11 @@ static bool tolerant_key(struct orr__json_cursor *cursor, struct orr__json_text 
     if (quoted) {
         struct orr__json_cursor tried = *cursor;
         tried.at++;
-        if (strict_string(&tried, out_key) && *after_space(tried.at) == ':') {
+        bool whole = strict_string(&tried, out_key);
+        const char *colon = whole ? after_space(tried.at) : tried.at;
+        if (cursor->open && colon >= cursor->end)
+            return broken(cursor, cursor->end);
+        if (whole && *colon == ':') {
             cursor->at = tried.at;
             return true;
         }
