@@ -118,6 +118,10 @@ static enum orr_status compute(struct orr_analysis *a) {
     if (status == ORR_OK) {
         status = orr_critical_path_compute(&a->events, a->begin_ns, a->end_ns, a->memory, &a->path);
     }
+    if (status == ORR_OK) {
+        status = orr_slack_compute(&a->events, a->timeline, a->options.slack_nodes, a->memory,
+                                   &a->slack);
+    }
     return status;
 }
 
@@ -202,6 +206,7 @@ void orr_analysis_destroy(struct orr_analysis **analysis) {
     orr_communication_free(memory, &a->communication);
     orr_pipelines_free(memory, &a->pipelines);
     orr_critical_path_free(memory, &a->path);
+    orr_slack_free(memory, &a->slack);
     orr_memory_peaks_free(memory, &a->peaks);
     orr_findings_free(memory, &a->findings);
     orr_ranks_free(memory, &a->ranks);

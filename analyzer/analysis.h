@@ -30,6 +30,7 @@
 #include "analyzer/pipeline.h"
 #include "analyzer/ranks.h"
 #include "analyzer/roofline.h"
+#include "analyzer/slack.h"
 #include "analyzer/split.h"
 
 struct orr_analysis {
@@ -51,6 +52,7 @@ struct orr_analysis {
     struct orr_communication communication;
     struct orr_pipelines pipelines;
     struct orr_critical_path path;
+    struct orr_slack slack;
     struct orr_memory_peaks peaks; /* empty where allocations are not recorded */
     struct orr_graph_replays replays;
     struct orr_exact exact;

@@ -21,5 +21,6 @@ struct orr_analysis_options orr_analysis_options_default(void) {
         .smooth = 2,
         .command_rows = 64,
         .path_rows = 1000,
+        .slack_nodes = 100000,
     };
 }

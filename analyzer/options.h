@@ -40,6 +40,7 @@ struct orr_analysis_options {
     unsigned smooth;          /* 2: cells on each side that a label looks at (2.7) */
     unsigned command_rows;    /* 64: traces with at most so many ops get a row for each */
     unsigned path_rows;       /* 1,000: segments of the critical path that reports list */
+    unsigned slack_nodes;     /* 100,000: ops and calls above which slack is not computed */
     struct orr_analysis_peaks peaks; /* all 0: the trace's own */
 };
 

@@ -414,6 +414,7 @@ static void put_path(struct json *j, const struct orr_analysis *a) {
         put_segment(j, a, &p->segments[i]);
     }
     put_close(j, "]");
+    orr__json_slack(j, a);
     put_close(j, "}");
 }
 

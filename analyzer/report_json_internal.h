@@ -137,6 +137,11 @@ void orr__json_framework(struct json *j, const struct orr_analysis *a);
  * [...] and what goes with them */
 void orr__json_explain(struct json *j, const struct orr_analysis *a);
 
+/* --- report_json_slack.c --- */
+
+/* "slack": {...}, or null where it was not computed */
+void orr__json_slack(struct json *j, const struct orr_analysis *a);
+
 /* --- report_json_doctor.c --- */
 
 /* "doctor": {...} */
