@@ -168,6 +168,34 @@ static void one_call_owns_the_nodes_of_a_graph(void **unused) {
     orr_timeline_destroy(&t);
 }
 
+#define CALL_OF(pid, ts, correlation)                                                              \
+    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":" #pid           \
+    ",\"tid\":1,\"ts\":" #ts ",\"dur\":1,\"args\":{\"correlation\":" #correlation "}},"
+#define WORK_ON(name, stream, ts, correlation)                                                     \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" name "\",\"pid\":0,\"tid\":" #stream            \
+    ",\"ts\":" #ts ",\"dur\":1,\"args\":{\"correlation\":" #correlation "}},"
+
+static void processes_that_share_correlations_are_told_apart(void **unused) {
+    (void)unused;
+    struct orr_timeline *t = read_events(
+        CALL_OF(100, 1, 1) CALL_OF(100, 2, 2) CALL_OF(200, 51, 2) CALL_OF(200, 52, 3)
+            CALL_OF(200, 53, 4) CALL_OF(100, 4, 4) WORK_ON("a1", 7, 10, 1) WORK_ON("a2", 7, 12, 2)
+                WORK_ON("b2", 9, 60, 2) WORK_ON("b3", 9, 62, 3) WORK_ON("x4", 11, 70, 4) "{}");
+    /* Stream 7 is of 100 by correlation 1, stream 9 of 200 by 3; of stream 11 nothing says. */
+    assert_true(command(t, "a1")->enqueue_ns == 1000 && command(t, "a2")->enqueue_ns == 2000);
+    assert_true(command(t, "b2")->enqueue_ns == 51000 && command(t, "b3")->enqueue_ns == 52000);
+    assert_true(command(t, "x4")->call == 0);
+    assert_non_null(strstr(finding(t, "import_processes")->message, "1 items of work"));
+    orr_timeline_destroy(&t);
+    /* Two pids that share nothing are one process, as a profiler writes it. */
+    t = read_events(CALL_OF(100, 1, 1) CALL_OF(200, 51, 2) WORK_ON("a", 7, 10, 1)
+                        WORK_ON("b", 7, 60, 2) "{}");
+    assert_null(finding(t, "import_processes"));
+    assert_true(command(t, "a")->call == 1 && command(t, "b")->call == 2);
+    assert_int_equal(t->stream_count, 1);
+    orr_timeline_destroy(&t);
+}
+
 static void keys_may_come_in_any_order(void **unused) {
     (void)unused;
     struct orr_timeline *t = read_events(
@@ -812,6 +840,7 @@ int main(void) {
         cmocka_unit_test(work_calls_and_links),
         cmocka_unit_test(spellings_of_old_files),
         cmocka_unit_test(one_call_owns_the_nodes_of_a_graph),
+        cmocka_unit_test(processes_that_share_correlations_are_told_apart),
         cmocka_unit_test(keys_may_come_in_any_order),
         cmocka_unit_test(waits_and_syncs),
         cmocka_unit_test(the_profilers_own_time),

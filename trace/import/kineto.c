@@ -334,6 +334,7 @@ static enum orr_status finish(struct orr__kineto *k, struct orr_timeline **out_t
     orr__kineto_resolve_counters(k);
     orr__kineto_resolve_collectives(k);
     orr__kineto_findings(k);
+    k->failed = k->failed || orr__kineto_separate(k) != ORR_OK;
     if (k->failed) {
         orr__builder_destroy(&k->builder);
         return ORR_NO_MEMORY;

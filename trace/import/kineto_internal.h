@@ -6,6 +6,7 @@
  *   kineto_host.c         events of threads, counters, names -> builder
  *   kineto_operators.c    External id -> operators with shapes
  *   kineto_nesting.c      calls -> operators by time, where ids lead nowhere
+ *   kineto_processes.c    several processes in one file
  *   kineto_collectives.c  arguments of communication kernels -> communicators, collectives
  *   kineto_findings.c     what there is to tell of the import
  *
@@ -182,6 +183,10 @@ enum orr_dtype orr__kineto_dtype(struct orr__json_text text);
 void orr__kineto_collective(struct orr__kineto *k, uint64_t command);
 /* Makes communicators and collectives in the builder. */
 void orr__kineto_resolve_collectives(struct orr__kineto *k);
+
+/* Tells the calls of several processes apart if they share correlations; before the builder is
+ * finished. ORR_NO_MEMORY. */
+enum orr_status orr__kineto_separate(struct orr__kineto *k) ORR_MUST_CHECK;
 
 /* Findings and the source's numbers; before the builder is finished. */
 void orr__kineto_findings(struct orr__kineto *k);
