@@ -255,6 +255,43 @@ static void add_devices(const struct orr_report_set *set, struct orr_text *text)
     }
 }
 
+static bool longer_on(const void *context, uint32_t a, uint32_t b) {
+    const int64_t *times = context;
+    return times[a] > times[b];
+}
+
+/* The ranks that most of the path is on. */
+static void add_path_ranks(const struct orr_report_set *set, const struct orr_rank_path *path,
+                           struct orr_table *table, struct orr_text *text) {
+    size_t count = set->ranks->count;
+    int64_t window = set->whole->path.end_ns - set->whole->path.begin_ns;
+    uint32_t *order = orr_memory_resize(set->memory, NULL, count * sizeof *order + 1);
+    for (size_t i = 0; i < count && order; i++) {
+        order[i] = (uint32_t)i;
+    }
+    if (!order ||
+        orr__sort_indices(set->memory, order, count, longer_on, path->time_ns) != ORR_OK) {
+        text->failed = true;
+        orr_memory_free(set->memory, order);
+        return;
+    }
+    int64_t others = path->unknown_ns;
+    char time[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX];
+    for (size_t i = RANK_ROWS; i < count; i++) {
+        others += path->time_ns[order[i]];
+    }
+    for (size_t i = 0; i < count && i < RANK_ROWS && path->time_ns[order[i]] > 0; i++) {
+        orr__table_row(table, "on rank %u|%s|%s", set->ranks->items[order[i]].rank,
+                       orr__time_text(path->time_ns[order[i]], time),
+                       orr__percent_text(path->time_ns[order[i]], window, share));
+    }
+    if (others > 0) {
+        orr__table_row(table, "elsewhere|%s|%s", orr__time_text(others, time),
+                       orr__percent_text(others, window, share));
+    }
+    orr_memory_free(set->memory, order);
+}
+
 static void add_path(const struct orr_report_set *set, struct orr_text *text) {
     const struct orr_critical_path *p = &set->whole->path;
     struct orr_rank_path path = {0};
@@ -271,13 +308,7 @@ static void add_path(const struct orr_report_set *set, struct orr_text *text) {
                   orr__time_text(window, time), (unsigned long long)path.hops);
     struct orr_table table;
     orr__table_begin(&table, set->memory, "part|>time|>share");
-    for (size_t i = 0; i < set->ranks->count; i++) {
-        if (path.time_ns[i] > 0) {
-            orr__table_row(&table, "on rank %u|%s|%s", set->ranks->items[i].rank,
-                           orr__time_text(path.time_ns[i], time),
-                           orr__percent_text(path.time_ns[i], window, share));
-        }
-    }
+    add_path_ranks(set, &path, &table, text);
     for (unsigned k = 0; k < ORR_PATH_COUNT; k++) {
         if (p->kinds[k] > 0) {
             orr__table_row(&table, "as %s|%s|%s",

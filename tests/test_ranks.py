@@ -389,6 +389,50 @@ def sixty_four_ranks(folder):
 
 
 @test
+def in_our_own_runs_the_straggler_is_the_slow_device(folder):
+    trace = os.path.join(folder, "run.db")
+    run("run", ROOT / "scenarios/faults/straggler.lua", "by=3", "-o", trace)
+    analysis = analyze(trace)["rank_analysis"]
+    expect("one clock", (analysis["clock"]["one_clock"], analysis["clock"]["aligned"]),
+           (True, True))
+    expect("straggler", analysis["straggler"]["rank"], 1)
+    expect("matched by", {c["matched_by"] for c in analysis["collectives"]}, {"recorded"})
+    # Three steps, of 200 us where the device is not slow.
+    caused = analysis["straggler"]["wait_caused_ns"]
+    if not 3 * 390_000 < caused <= 3 * 400_000:
+        raise Wrong(f"rank 1 causes {caused}")
+    if "rank 1 arrives last in 3 of 3" not in run("analyze", trace).stdout:
+        raise Wrong("the text does not say so")
+
+
+@test
+def traces_of_several_sorts_are_no_set(folder):
+    trace = os.path.join(folder, "run.db")
+    run("run", ROOT / "scenarios/faults/straggler.lua", "-o", trace)
+    ranks, _ = job(random.Random(SEED), 2, 2)
+    done = run("analyze", trace, write(ranks, folder)[0], code=3)
+    if "orrery and kineto" not in done.stderr:
+        raise Wrong(done.stderr)
+
+
+@test
+def times_at_the_end_of_the_world_do_not_wrap(folder):
+    ranks, _ = job(random.Random(SEED), 3, 4)
+    for rank, base in zip(ranks, (-(1 << 63), 0, (1 << 63) - 1)):
+        rank.base = base
+        for at, event in enumerate(rank.events):
+            if at % 7 == 3 * rank.number:
+                event["ts"] = ("9223372036854775.807", "-9223372036854775.808", "1e300")[rank.number]
+    document = analyze(*write(ranks, folder))
+    for device in document["rank_analysis"]["devices"]:
+        expect("residual", device["residual_ns"], 0)
+    for rank in document["ranks"]:
+        for device in rank["devices"]:
+            expect("residual", device["residual_ns"], 0)
+    run("analyze", *write(ranks, folder))
+
+
+@test
 def a_set_that_was_imported_says_the_same(folder):
     if " import " not in run("--help").stdout.replace("\n", " "):
         print("# no verb import here")
