@@ -1,5 +1,5 @@
 /* The HTML report: its documents are cut and escaped right, its cells are exact whatever the
- * window, and it survives memory that fails. tests/test_report_html.py looks at pages from outside. */
+ * window, and it survives memory that fails. tests/test_report_html.py looks at it from outside. */
 #include "analyzer/report_html.h"
 
 #include "analyzer/report_html_internal.h"
