@@ -40,10 +40,10 @@ static enum orr_status report_devices(struct orr_analysis *a, const struct orr_h
     a->devices = orr_memory_alloc(a->memory, events->device_count * sizeof *a->devices);
     status = a->devices ? ORR_OK : ORR_NO_MEMORY;
     for (uint32_t d = 0; d < events->device_count && status == ORR_OK; d++) {
-        status = orr_device_report_compute(events, hosts, &a->options, &a->roofline, d, a->begin_ns,
-                                           a->end_ns,
-                                           a->replays.without_ops + a->replays.short_ones, &scratch,
-                                           &a->phases, &a->pipelines, a->memory, &a->devices[d]);
+        status = orr_device_report_compute(
+            events, hosts, &a->options, &a->roofline, d, a->begin_ns, a->end_ns,
+            a->replays.without_ops + a->replays.short_ones, &scratch, &a->phases, &a->pipelines,
+            &a->explain.annotations, a->memory, &a->devices[d]);
         a->device_count += status == ORR_OK;
     }
     orr_launch_scratch_free(a->memory, &scratch);
@@ -72,6 +72,10 @@ static enum orr_status list_rows(struct orr_analysis *a) {
     return orr__sort_indices(a->memory, a->rows, count, correlation_before, &a->events);
 }
 
+static struct orr_interval window_of(const struct orr_analysis *a) {
+    return (struct orr_interval){a->begin_ns, a->end_ns};
+}
+
 /* Everything that needs only the event model, in the order in which it is needed. */
 static enum orr_status compute(struct orr_analysis *a) {
     enum orr_status status = orr_exact_compute(&a->events, a->memory, &a->exact);
@@ -89,8 +93,8 @@ static enum orr_status compute(struct orr_analysis *a) {
         status = orr_roofline_compute(&a->events, &a->options, a->memory, &a->roofline);
     }
     if (status == ORR_OK && a->timeline) {
-        status = orr_framework_compute(a->timeline, &a->events, &a->options, a->memory,
-                                       &a->roofline, &a->explain.framework);
+        status = orr_explain_begin(a->timeline, &a->events, &a->options, window_of(a), a->memory,
+                                   &a->roofline, &a->explain);
     }
     struct orr_hosts hosts = {0};
     if (status == ORR_OK) {
@@ -103,9 +107,7 @@ static enum orr_status compute(struct orr_analysis *a) {
         status = report_devices(a, &hosts);
     }
     if (status == ORR_OK) {
-        status = orr_explain_compute(
-            a->timeline, &a->events, &hosts, &a->options, a->roofline.bounds,
-            (struct orr_interval){a->begin_ns, a->end_ns}, a->memory, &a->explain);
+        status = orr_explain_finish(a->timeline, &a->events, window_of(a), a->memory, &a->explain);
     }
     orr_hosts_free(a->memory, &hosts);
     if (status == ORR_OK) {

@@ -11,9 +11,9 @@ struct builder {
     const struct orr_steps *steps;
     const struct orr_memory *memory;
     struct orr_annotations *out;
-    uint32_t *node_of_op, *node_of_call; /* by op, by call of the events */
-    uint32_t *slices;                    /* those that count, by thread, begin, end descending */
-    uint32_t *threads;                   /* of each of them: index in the timeline's hosts */
+    uint32_t *node_of_call; /* by call of the events */
+    uint32_t *slices;       /* those that count, by thread, begin, end descending */
+    uint32_t *threads;      /* of each of them: index in the timeline's hosts */
     size_t slice_count, capacity;
     uint32_t *slots; /* node + 1 by (parent, name), 0 empty; a power of two */
     size_t slot_count;
@@ -279,7 +279,7 @@ static enum orr_status name_by_site(struct builder *b) {
             cache[slot].site = site;
             status = child_of(b, 0, site, strlen(site), &cache[slot].node);
         }
-        b->node_of_op[i] = cache[slot].node;
+        b->out->node_of_op[i] = cache[slot].node;
     }
     return status;
 }
@@ -292,7 +292,7 @@ static enum orr_status name_by_slice(struct builder *b) {
     enum orr_status status = sweep_all(b);
     for (size_t i = 0; i < b->events->op_count && status == ORR_OK; i++) {
         uint32_t call = b->events->ops[i].call;
-        b->node_of_op[i] = call == ORR_EVENTS_NONE ? 0 : b->node_of_call[call];
+        b->out->node_of_op[i] = call == ORR_EVENTS_NONE ? 0 : b->node_of_call[call];
     }
     return status;
 }
@@ -304,8 +304,9 @@ static enum orr_status build(struct builder *b) {
     if (status != ORR_OK || (b->slice_count == 0 && !own)) {
         return status;
     }
-    b->node_of_op = orr_memory_alloc(b->memory, b->events->op_count * sizeof *b->node_of_op);
-    status = b->node_of_op ? add_node(b, ORR_EVENTS_NONE, "", 0, &root) : ORR_NO_MEMORY;
+    b->out->node_of_op =
+        orr_memory_alloc(b->memory, b->events->op_count * sizeof *b->out->node_of_op);
+    status = b->out->node_of_op ? add_node(b, ORR_EVENTS_NONE, "", 0, &root) : ORR_NO_MEMORY;
     if (status == ORR_OK) {
         status = b->slice_count > 0 ? name_by_slice(b) : name_by_site(b);
     }
@@ -314,20 +315,12 @@ static enum orr_status build(struct builder *b) {
 
 enum orr_status orr__annotation_tree(const struct orr_timeline *timeline,
                                      const struct orr_events *events, const struct orr_steps *steps,
-                                     const struct orr_memory *memory, struct orr_annotations *out,
-                                     uint32_t **out_node_of_op) {
+                                     const struct orr_memory *memory, struct orr_annotations *out) {
     struct builder b = {
         .timeline = timeline, .events = events, .steps = steps, .memory = memory, .out = out};
-    *out = (struct orr_annotations){0};
     enum orr_status status = build(&b);
     orr_memory_free(memory, b.node_of_call);
     orr_memory_free(memory, b.slices);
     orr_memory_free(memory, b.slots);
-    if (status != ORR_OK) {
-        orr_memory_free(memory, b.node_of_op);
-        orr_annotations_free(memory, out);
-        b.node_of_op = NULL;
-    }
-    *out_node_of_op = b.node_of_op;
     return status;
 }

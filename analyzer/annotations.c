@@ -7,17 +7,39 @@
 
 struct builder {
     const struct orr_events *events;
-    struct orr_interval window;
+    const struct orr_memory *memory;
     struct orr_annotations *out;
-    const uint32_t *node_of_op;
     int64_t *reach, *self_reach; /* by node: the end of what was counted, on the current device */
     struct orr_intervals compute;
-    int64_t idle[ORR_CLASS_COUNT]; /* pieces of the current gap */
 };
 
-static struct orr_interval clip(const struct builder *b, int64_t begin_ns, int64_t end_ns) {
-    return (struct orr_interval){orr__max_ns(begin_ns, b->window.begin_ns),
-                                 orr__min_ns(end_ns, b->window.end_ns)};
+static struct orr_interval clip(const struct orr_annotations *a, int64_t begin_ns, int64_t end_ns) {
+    return (struct orr_interval){orr__max_ns(begin_ns, a->window.begin_ns),
+                                 orr__min_ns(end_ns, a->window.end_ns)};
+}
+
+void orr_annotations_add_idle(struct orr_annotations *annotations, enum orr_class class_,
+                              int64_t begin_ns, int64_t end_ns) {
+    struct orr_interval part = clip(annotations, begin_ns, end_ns);
+    bool of_a_gap = class_ != ORR_CLASS_BEFORE_FIRST && class_ != ORR_CLASS_AFTER_LAST;
+    if (of_a_gap && part.end_ns > part.begin_ns) {
+        annotations->gap_idle[class_] += part.end_ns - part.begin_ns;
+    }
+}
+
+void orr_annotations_add_gap(struct orr_annotations *annotations, const struct orr_gap *gap) {
+    struct orr_annotation *items = annotations->items;
+    for (unsigned c = ORR_CLASS_PROFILER_OVERHEAD; c < ORR_CLASS_BEFORE_FIRST; c++) {
+        int64_t idle = annotations->gap_idle[c];
+        if (idle == 0 || annotations->count == 0) {
+            continue;
+        }
+        for (uint32_t node = annotations->node_of_op[gap->op]; node != ORR_EVENTS_NONE;
+             node = items[node].parent) {
+            items[node].idle[c] += idle;
+        }
+        annotations->gap_idle[c] = 0;
+    }
 }
 
 /* The part of [begin, end) behind *reach, which moves to the end. */
@@ -31,7 +53,7 @@ static int64_t extend(int64_t *reach, int64_t begin_ns, int64_t end_ns) {
 }
 
 static void add_busy(struct builder *b, uint32_t op, int64_t begin_ns, int64_t end_ns) {
-    uint32_t node = b->node_of_op[op];
+    uint32_t node = b->out->node_of_op[op];
     struct orr_annotation *items = b->out->items;
     items[node].self_ops++;
     items[node].self_ns += extend(&b->self_reach[node], begin_ns, end_ns);
@@ -60,18 +82,16 @@ static void add_exposed(struct builder *b, uint32_t op, int64_t *reach, int64_t 
         return;
     }
     int64_t exposed = end_ns - from - computing(b, from, end_ns);
-    for (uint32_t node = b->node_of_op[op]; node != ORR_EVENTS_NONE;
+    for (uint32_t node = b->out->node_of_op[op]; node != ORR_EVENTS_NONE;
          node = b->out->items[node].parent) {
         b->out->items[node].exposed_comm_ns += exposed;
     }
 }
 
-static enum orr_status find_compute(struct builder *b, uint32_t device,
-                                    const struct orr_memory *memory) {
+static enum orr_status find_compute(struct builder *b, size_t first, size_t end) {
     const struct orr_events *e = b->events;
-    size_t first = e->device_first[device], end = e->device_first[device + 1];
     b->compute.count = 0;
-    enum orr_status status = orr__intervals_reserve(memory, &b->compute, end - first);
+    enum orr_status status = orr__intervals_reserve(b->memory, &b->compute, end - first);
     for (size_t i = first; i < end && status == ORR_OK; i++) {
         const struct orr_events_op *op = &e->ops[e->device_order[i]];
         if (op->activity == ORR_ACTIVITY_COMPUTE) {
@@ -81,22 +101,33 @@ static enum orr_status find_compute(struct builder *b, uint32_t device,
     return status;
 }
 
+static bool communicates(const struct orr_events *e, size_t first, size_t end) {
+    for (size_t i = first; i < end; i++) {
+        if (e->ops[e->device_order[i]].activity == ORR_ACTIVITY_COMM) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Ops are in order of their starts. */
-static enum orr_status add_ops(struct builder *b, uint32_t device,
-                               const struct orr_memory *memory) {
+static enum orr_status add_ops(struct builder *b, uint32_t device) {
     const struct orr_events *e = b->events;
+    size_t first = e->device_first[device], end = e->device_first[device + 1];
+    const struct orr_interval *window = &b->out->window;
     int64_t comm_reach = INT64_MIN;
     for (size_t i = 0; i < b->out->count; i++) {
         b->reach[i] = b->self_reach[i] = INT64_MIN;
     }
-    enum orr_status status = find_compute(b, device, memory);
-    for (size_t i = e->device_first[device]; i < e->device_first[device + 1] && status == ORR_OK;
-         i++) {
+    if (communicates(e, first, end) && find_compute(b, first, end) != ORR_OK) {
+        return ORR_NO_MEMORY;
+    }
+    for (size_t i = first; i < end; i++) {
         uint32_t index = e->device_order[i];
         const struct orr_events_op *op = &e->ops[index];
-        struct orr_interval part = clip(b, op->start_ns, op->end_ns);
-        bool instant = op->start_ns == op->end_ns && op->start_ns >= b->window.begin_ns &&
-                       op->start_ns <= b->window.end_ns;
+        struct orr_interval part = clip(b->out, op->start_ns, op->end_ns);
+        bool instant = op->start_ns == op->end_ns && op->start_ns >= window->begin_ns &&
+                       op->start_ns <= window->end_ns;
         if (part.end_ns <= part.begin_ns && !instant) {
             continue;
         }
@@ -105,34 +136,7 @@ static enum orr_status add_ops(struct builder *b, uint32_t device,
             add_exposed(b, index, &comm_reach, part.begin_ns, part.end_ns);
         }
     }
-    return status;
-}
-
-static void ignore_busy(void *context, enum orr_busy busy, int64_t begin_ns, int64_t end_ns) {
-    (void)context;
-    (void)busy;
-    (void)begin_ns;
-    (void)end_ns;
-}
-
-static void on_idle(void *context, enum orr_class class_, int64_t begin_ns, int64_t end_ns) {
-    struct builder *b = context;
-    struct orr_interval part = clip(b, begin_ns, end_ns);
-    if (part.end_ns > part.begin_ns) {
-        b->idle[class_] += part.end_ns - part.begin_ns;
-    }
-}
-
-/* The pieces of a gap come before it. */
-static void on_gap(void *context, const struct orr_gap *gap) {
-    struct builder *b = context;
-    for (uint32_t node = b->node_of_op[gap->op]; node != ORR_EVENTS_NONE;
-         node = b->out->items[node].parent) {
-        for (unsigned c = 0; c < ORR_CLASS_COUNT; c++) {
-            b->out->items[node].idle[c] += b->idle[c];
-        }
-    }
-    memset(b->idle, 0, sizeof b->idle);
+    return ORR_OK;
 }
 
 static bool node_before(const void *context, uint32_t x, uint32_t y) {
@@ -163,54 +167,47 @@ static enum orr_status sort_nodes(struct orr_annotations *out, const struct orr_
     return orr__sort_indices(memory, out->order, out->count, node_before, out->items);
 }
 
-static enum orr_status measure(struct builder *b, const struct orr_hosts *hosts,
-                               const struct orr_analysis_options *options, const uint8_t *bounds,
-                               const struct orr_memory *memory) {
-    const struct orr_walk walk = {ignore_busy, on_idle, on_gap, b};
-    enum orr_status status = ORR_OK;
-    for (uint32_t d = 0; d < b->events->device_count && status == ORR_OK; d++) {
-        struct orr_device_times times;
-        status = add_ops(b, d, memory);
-        if (status == ORR_OK) {
-            status = orr_classes_walk(b->events, hosts, options, bounds, d, b->window, memory,
-                                      &walk, &times);
-        }
-    }
-    return status == ORR_OK ? sort_nodes(b->out, memory) : status;
-}
-
-enum orr_status orr_annotations_compute(const struct orr_timeline *timeline,
-                                        const struct orr_events *events,
-                                        const struct orr_hosts *hosts,
-                                        const struct orr_analysis_options *options,
-                                        const uint8_t *bounds, const struct orr_steps *steps,
-                                        struct orr_interval window, const struct orr_memory *memory,
-                                        struct orr_annotations *out) {
-    uint32_t *node_of_op;
-    enum orr_status status =
-        orr__annotation_tree(timeline, events, steps, memory, out, &node_of_op);
-    if (status != ORR_OK || out->count == 0) {
-        return status;
-    }
-    struct builder b = {.events = events, .window = window, .out = out, .node_of_op = node_of_op};
-    b.reach = orr_memory_resize(memory, NULL, out->count * sizeof *b.reach);
-    b.self_reach = orr_memory_resize(memory, NULL, out->count * sizeof *b.self_reach);
-    status = b.reach && b.self_reach ? ORR_OK : ORR_NO_MEMORY;
-    if (status == ORR_OK) {
-        status = measure(&b, hosts, options, bounds, memory);
-    }
-    orr__intervals_free(memory, &b.compute);
-    orr_memory_free(memory, b.reach);
-    orr_memory_free(memory, b.self_reach);
-    orr_memory_free(memory, node_of_op);
+enum orr_status orr_annotations_begin(const struct orr_timeline *timeline,
+                                      const struct orr_events *events,
+                                      const struct orr_steps *steps, struct orr_interval window,
+                                      const struct orr_memory *memory,
+                                      struct orr_annotations *out) {
+    *out = (struct orr_annotations){.window = window};
+    enum orr_status status = orr__annotation_tree(timeline, events, steps, memory, out);
     if (status != ORR_OK) {
         orr_annotations_free(memory, out);
     }
     return status;
 }
 
+enum orr_status orr_annotations_finish(struct orr_annotations *annotations,
+                                       const struct orr_events *events,
+                                       const struct orr_memory *memory) {
+    size_t count = annotations->count;
+    if (count == 0) {
+        return ORR_OK;
+    }
+    struct builder b = {.events = events, .memory = memory, .out = annotations};
+    b.reach = orr_memory_resize(memory, NULL, count * sizeof *b.reach);
+    b.self_reach = orr_memory_resize(memory, NULL, count * sizeof *b.self_reach);
+    enum orr_status status = b.reach && b.self_reach ? ORR_OK : ORR_NO_MEMORY;
+    for (uint32_t d = 0; d < events->device_count && status == ORR_OK; d++) {
+        status = add_ops(&b, d);
+    }
+    if (status == ORR_OK) {
+        status = sort_nodes(annotations, memory);
+    }
+    orr__intervals_free(memory, &b.compute);
+    orr_memory_free(memory, b.reach);
+    orr_memory_free(memory, b.self_reach);
+    orr_memory_free(memory, annotations->node_of_op);
+    annotations->node_of_op = NULL;
+    return status;
+}
+
 void orr_annotations_free(const struct orr_memory *memory, struct orr_annotations *annotations) {
     orr_memory_free(memory, annotations->items);
     orr_memory_free(memory, annotations->order);
+    orr_memory_free(memory, annotations->node_of_op);
     *annotations = (struct orr_annotations){0};
 }

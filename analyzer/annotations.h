@@ -23,6 +23,10 @@
  * own thread), have the empty path. In our own traces, which have no annotations, the path is the
  * line of the program (op.site).
  *
+ *     status = orr_annotations_begin(timeline, events, &steps, window, memory, &annotations);
+ *     ... orr_annotations_add_idle, orr_annotations_add_gap in the walk of each device ...
+ *     status = orr_annotations_finish(&annotations, events, memory);
+ *
  * Cost: a sort of the slices and one pass with a stack; a pass over the ops with their paths.
  *
  * Threads: pure functions. */
@@ -53,25 +57,37 @@ struct orr_annotations {
     uint32_t *order;              /* indices by total time, largest first; owned */
     bool by_site;                 /* lines of the program: our own traces */
     uint64_t dropped; /* slices beyond the limits above: their ops count at the parent */
+
+    /* While devices are walked. */
+    struct orr_interval window;
+    uint32_t *node_of_op;              /* by op of the events: where its path ends; owned */
+    int64_t gap_idle[ORR_CLASS_COUNT]; /* pieces of the gap that is being told */
 };
 
-/* Of the timeline that `events` were made of. ORR_NO_MEMORY. */
-enum orr_status orr_annotations_compute(const struct orr_timeline *timeline,
-                                        const struct orr_events *events,
-                                        const struct orr_hosts *hosts,
-                                        const struct orr_analysis_options *options,
-                                        const uint8_t *bounds, const struct orr_steps *steps,
-                                        struct orr_interval window, const struct orr_memory *memory,
-                                        struct orr_annotations *out) ORR_MUST_CHECK;
+/* Finds the paths of all ops of the timeline that `events` were made of. ORR_NO_MEMORY. Freed with
+ * orr_annotations_free. */
+enum orr_status orr_annotations_begin(const struct orr_timeline *timeline,
+                                      const struct orr_events *events,
+                                      const struct orr_steps *steps, struct orr_interval window,
+                                      const struct orr_memory *memory,
+                                      struct orr_annotations *out) ORR_MUST_CHECK;
+/* A piece of a gap, and the gap behind its pieces, as the walk of a device's classes tells them. */
+void orr_annotations_add_idle(struct orr_annotations *annotations, enum orr_class class_,
+                              int64_t begin_ns, int64_t end_ns);
+void orr_annotations_add_gap(struct orr_annotations *annotations, const struct orr_gap *gap);
+/* Busy time, sums and order, once all gaps were added. ORR_NO_MEMORY leaves it to be freed. */
+enum orr_status orr_annotations_finish(struct orr_annotations *annotations,
+                                       const struct orr_events *events,
+                                       const struct orr_memory *memory) ORR_MUST_CHECK;
 /* Frees and empties. */
 void orr_annotations_free(const struct orr_memory *memory, struct orr_annotations *annotations);
 
 /* --- between annotations.c and annotation_tree.c --- */
 
-/* Nodes and, by op of the events, the node its path ends at. ORR_NO_MEMORY. */
+/* Fills in items and node_of_op of an empty one. ORR_NO_MEMORY. */
 enum orr_status orr__annotation_tree(const struct orr_timeline *timeline,
                                      const struct orr_events *events, const struct orr_steps *steps,
-                                     const struct orr_memory *memory, struct orr_annotations *out,
-                                     uint32_t **out_node_of_op) ORR_MUST_CHECK;
+                                     const struct orr_memory *memory,
+                                     struct orr_annotations *out) ORR_MUST_CHECK;
 
 #endif

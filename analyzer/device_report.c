@@ -21,6 +21,7 @@ struct collector {
     struct orr_device_report *report;
     const struct orr_events *events;
     struct orr_pipelines *pipelines;
+    struct orr_annotations *annotations;
     struct orr_phase_cells cells;
     int64_t graph_ns; /* what a graph removes, if it can, of the gap whose pieces are being told */
 };
@@ -59,6 +60,7 @@ static void on_idle(void *context, enum orr_class class_, int64_t begin_ns, int6
     if (class_ == ORR_CLASS_HOST_SYNC || class_ == ORR_CLASS_HOST_OTHER) {
         orr_pipelines_add_host(c->pipelines, c->report->device, begin_ns, end_ns);
     }
+    orr_annotations_add_idle(c->annotations, class_, begin_ns, end_ns);
     orr_phase_cells_add(&c->cells, orr_phase_of_class(class_), begin_ns, end_ns);
 }
 
@@ -71,6 +73,7 @@ static void on_gap(void *context, const struct orr_gap *gap) {
     }
     c->graph_ns = 0;
     orr_pipelines_add_gap(c->pipelines, c->events, c->report->device, gap);
+    orr_annotations_add_gap(c->annotations, gap);
 }
 
 /* The window outside [first start, last end). */
@@ -165,15 +168,18 @@ static enum orr_status walk(struct collector *c, const struct orr_events *events
     return status;
 }
 
-enum orr_status orr_device_report_compute(
-    const struct orr_events *events, const struct orr_hosts *hosts,
-    const struct orr_analysis_options *options, const struct orr_roofline *roofline,
-    uint32_t device, int64_t begin_ns, int64_t end_ns, uint64_t graphs_without_ops,
-    struct orr_launch_scratch *scratch, struct orr_phases *phases, struct orr_pipelines *pipelines,
-    const struct orr_memory *memory, struct orr_device_report *out_report) {
+enum orr_status
+orr_device_report_compute(const struct orr_events *events, const struct orr_hosts *hosts,
+                          const struct orr_analysis_options *options,
+                          const struct orr_roofline *roofline, uint32_t device, int64_t begin_ns,
+                          int64_t end_ns, uint64_t graphs_without_ops,
+                          struct orr_launch_scratch *scratch, struct orr_phases *phases,
+                          struct orr_pipelines *pipelines, struct orr_annotations *annotations,
+                          const struct orr_memory *memory, struct orr_device_report *out_report) {
     *out_report =
         (struct orr_device_report){.device = device, .begin_ns = begin_ns, .end_ns = end_ns};
-    struct collector collector = {.report = out_report, .events = events, .pipelines = pipelines};
+    struct collector collector = {
+        .report = out_report, .events = events, .pipelines = pipelines, .annotations = annotations};
     enum orr_status status = orr_launch_begin(&out_report->launch, events, device, scratch, memory);
     if (status == ORR_OK) {
         status = orr_phase_cells_create(&collector.cells, begin_ns, end_ns,

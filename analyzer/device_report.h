@@ -5,6 +5,7 @@
 #ifndef ORR_ANALYZER_DEVICE_REPORT_H
 #define ORR_ANALYZER_DEVICE_REPORT_H
 
+#include "analyzer/annotations.h"
 #include "analyzer/classes.h"
 #include "analyzer/launch.h"
 #include "analyzer/phases.h"
@@ -44,7 +45,8 @@ struct orr_device_report {
     enum orr_verdict verdict;
 };
 
-/* Walks a device, fills *out_report, appends its phases and tells `pipelines` its gaps.
+/* Walks a device, fills *out_report, appends its phases and tells `pipelines` and `annotations` its
+ * gaps.
  * `graphs_without_ops`: graph launches of the trace that lack ops. `scratch` is shared by all
  * devices. Freed with orr_device_report_free. */
 enum orr_status orr_device_report_compute(
@@ -52,7 +54,8 @@ enum orr_status orr_device_report_compute(
     const struct orr_analysis_options *options, const struct orr_roofline *roofline,
     uint32_t device, int64_t begin_ns, int64_t end_ns, uint64_t graphs_without_ops,
     struct orr_launch_scratch *scratch, struct orr_phases *phases, struct orr_pipelines *pipelines,
-    const struct orr_memory *memory, struct orr_device_report *out_report) ORR_MUST_CHECK;
+    struct orr_annotations *annotations, const struct orr_memory *memory,
+    struct orr_device_report *out_report) ORR_MUST_CHECK;
 /* Frees and empties. */
 void orr_device_report_free(const struct orr_memory *memory, struct orr_device_report *report);
 

@@ -12,21 +12,26 @@
 #include "analyzer/steps.h"
 
 struct orr_explain {
-    struct orr_framework framework; /* this and the next: empty without a timeline */
+    struct orr_framework framework; /* all but the queues are empty without a timeline */
     struct orr_steps steps;
     struct orr_annotations annotations;
     struct orr_memory_timeline memory;
     struct orr_queues queues;
 };
 
-/* The rest, once `framework` and the classes of ops are there. `timeline` may be NULL.
- * ORR_NO_MEMORY. */
-enum orr_status orr_explain_compute(const struct orr_timeline *timeline,
-                                    const struct orr_events *events, const struct orr_hosts *hosts,
-                                    const struct orr_analysis_options *options,
-                                    const uint8_t *bounds, struct orr_interval window,
-                                    const struct orr_memory *memory,
-                                    struct orr_explain *explain) ORR_MUST_CHECK;
+/* What devices' walks need: the classes of a framework's kernels (into roofline->bounds), steps and
+ * annotations. ORR_NO_MEMORY. */
+enum orr_status orr_explain_begin(const struct orr_timeline *timeline,
+                                  const struct orr_events *events,
+                                  const struct orr_analysis_options *options,
+                                  struct orr_interval window, const struct orr_memory *memory,
+                                  struct orr_roofline *roofline,
+                                  struct orr_explain *explain) ORR_MUST_CHECK;
+/* The rest, after the walks. `timeline` may be NULL, without orr_explain_begin. ORR_NO_MEMORY. */
+enum orr_status orr_explain_finish(const struct orr_timeline *timeline,
+                                   const struct orr_events *events, struct orr_interval window,
+                                   const struct orr_memory *memory,
+                                   struct orr_explain *explain) ORR_MUST_CHECK;
 /* Frees and empties. */
 void orr_explain_free(const struct orr_memory *memory, struct orr_explain *explain);
 

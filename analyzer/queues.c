@@ -5,47 +5,62 @@
 #include "analyzer/sort.h"
 #include "analyzer/times.h"
 
-/* When ops of one device come and go, ascending; each that comes goes at the same time or later. */
+/* When ops of one device come, ascending, and go: their starts, in the device's order. Each goes when
+ * it comes or later. */
 struct changes {
-    int64_t *come, *go;
-    size_t comes, goes;
+    const struct orr_events *events;
+    const uint32_t *order; /* the device's ops */
+    size_t ops;
+    int64_t *come;
+    size_t comes;
 };
 
 static enum orr_status collect(const struct orr_events *e, const struct orr_memory *memory,
                                struct orr_queue *q, struct changes *c) {
-    size_t first = e->device_first[q->device], end = e->device_first[q->device + 1];
-    c->come = orr_memory_resize(memory, NULL, (end - first) * sizeof *c->come);
-    c->go = orr_memory_resize(memory, NULL, (end - first) * sizeof *c->go);
-    if (!c->come || !c->go) {
+    size_t first = e->device_first[q->device];
+    *c = (struct changes){.events = e,
+                          .order = e->device_order + first,
+                          .ops = e->device_first[q->device + 1] - first};
+    c->come = orr_memory_resize(memory, NULL, c->ops * sizeof *c->come);
+    if (!c->come) {
         return ORR_NO_MEMORY;
     }
-    for (size_t i = first; i < end; i++) {
-        const struct orr_events_op *op = &e->ops[e->device_order[i]];
+    bool sorted = true; /* of a stream without overtaking they are */
+    for (size_t i = 0; i < c->ops; i++) {
+        const struct orr_events_op *op = &e->ops[c->order[i]];
         if (orr_events_early(e, op)) {
             q->left_out++;
-            continue;
-        }
-        c->go[c->goes++] = op->start_ns;
-        if (orr_events_linked(op)) {
-            q->linked++;
+        } else if (orr_events_linked(op)) {
             c->come[c->comes++] = e->calls[op->call].begin_ns;
+            sorted = sorted && (c->comes < 2 || c->come[c->comes - 2] <= c->come[c->comes - 1]);
         } else {
             q->initial++;
         }
     }
-    enum orr_status status = orr__sort_times(memory, c->come, c->comes);
-    return status == ORR_OK ? orr__sort_times(memory, c->go, c->goes) : status;
+    q->linked = c->comes;
+    return sorted ? ORR_OK : orr__sort_times(memory, c->come, c->comes);
 }
 
-/* The stretches of one depth, one after another. */
 struct sweep {
     const struct changes *changes;
-    size_t comes, goes;
+    size_t comes, goes; /* places */
     uint64_t depth;
     int64_t time_ns;
 };
 
-/* The depth of the next stretch of [.., end), which ends at *out_end; false at the end. */
+/* When the next op goes, INT64_MAX if none is left. */
+static int64_t next_start(struct sweep *s) {
+    const struct changes *c = s->changes;
+    for (; s->goes < c->ops; s->goes++) {
+        const struct orr_events_op *op = &c->events->ops[c->order[s->goes]];
+        if (!orr_events_early(c->events, op)) {
+            return op->start_ns;
+        }
+    }
+    return INT64_MAX;
+}
+
+/* The stretches of one depth, one after another: [time_ns, *out_end) has `depth`; false at the end. */
 static bool next_stretch(struct sweep *s, int64_t end_ns, int64_t *out_end) {
     const struct changes *c = s->changes;
     if (s->time_ns >= end_ns) {
@@ -54,18 +69,13 @@ static bool next_stretch(struct sweep *s, int64_t end_ns, int64_t *out_end) {
     for (; s->comes < c->comes && c->come[s->comes] <= s->time_ns; s->comes++) {
         s->depth++;
     }
-    for (; s->goes < c->goes && c->go[s->goes] <= s->time_ns; s->goes++) {
+    int64_t start;
+    for (; (start = next_start(s)) <= s->time_ns; s->goes++) {
         s->depth--;
     }
-    int64_t next = end_ns;
-    next = s->comes < c->comes ? orr__min_ns(next, c->come[s->comes]) : next;
-    next = s->goes < c->goes ? orr__min_ns(next, c->go[s->goes]) : next;
-    *out_end = next;
+    int64_t next = orr__min_ns(end_ns, start);
+    *out_end = s->comes < c->comes ? orr__min_ns(next, c->come[s->comes]) : next;
     return true;
-}
-
-static struct sweep start_at(const struct changes *changes, uint64_t initial, int64_t begin_ns) {
-    return (struct sweep){.changes = changes, .depth = initial, .time_ns = begin_ns};
 }
 
 static void fill_cells(struct orr_queue *q, uint64_t depth, int64_t begin_ns, int64_t end_ns) {
@@ -73,20 +83,6 @@ static void fill_cells(struct orr_queue *q, uint64_t depth, int64_t begin_ns, in
     size_t last = (size_t)((end_ns - 1 - q->begin_ns) / q->cell_ns);
     for (size_t i = first; i <= last; i++) {
         q->cell_max[i] = depth > q->cell_max[i] ? depth : q->cell_max[i];
-    }
-}
-
-static void measure(struct orr_queue *q, const struct changes *changes) {
-    int64_t length = q->end_ns - q->begin_ns, end;
-    q->cell_ns = length / ORR_QUEUE_CELLS + (length % ORR_QUEUE_CELLS != 0);
-    q->cells = (unsigned)((length - 1) / q->cell_ns + 1);
-    struct sweep s = start_at(changes, q->initial, q->begin_ns);
-    while (next_stretch(&s, q->end_ns, &end)) {
-        q->max = s.depth > q->max ? s.depth : q->max;
-        q->area += (orr_u128)s.depth * (uint64_t)(end - s.time_ns);
-        q->empty_ns += s.depth == 0 ? end - s.time_ns : 0;
-        fill_cells(q, s.depth, s.time_ns, end);
-        s.time_ns = end;
     }
 }
 
@@ -102,39 +98,55 @@ static uint64_t percentile(const int64_t *times, uint64_t max, int64_t length, u
     }
 }
 
-static enum orr_status rank(struct orr_queue *q, const struct changes *changes,
-                            const struct orr_memory *memory) {
-    int64_t *times = orr_memory_alloc(memory, (size_t)(q->max + 1) * sizeof *times), end;
-    if (!times) {
-        return ORR_NO_MEMORY;
+static enum orr_status measure(struct orr_queue *q, const struct changes *changes,
+                               const struct orr_memory *memory) {
+    int64_t length = q->end_ns - q->begin_ns, end, *times = NULL; /* by depth */
+    size_t capacity = 0;
+    q->cell_ns = length / ORR_QUEUE_CELLS + (length % ORR_QUEUE_CELLS != 0);
+    q->cells = (unsigned)((length - 1) / q->cell_ns + 1);
+    struct sweep s = {.changes = changes, .depth = q->initial, .time_ns = q->begin_ns};
+    enum orr_status status = ORR_OK;
+    while (status == ORR_OK && next_stretch(&s, q->end_ns, &end)) {
+        if (s.depth >= capacity) {
+            status = orr_memory_grow(memory, &times, &capacity, (size_t)s.depth + 1, sizeof *times,
+                                     SIZE_MAX);
+        }
+        if (status == ORR_OK) {
+            times[s.depth] += end - s.time_ns;
+            q->max = s.depth > q->max ? s.depth : q->max;
+            q->area += (orr_u128)s.depth * (uint64_t)(end - s.time_ns);
+            fill_cells(q, s.depth, s.time_ns, end);
+            s.time_ns = end;
+        }
     }
-    struct sweep s = start_at(changes, q->initial, q->begin_ns);
-    while (next_stretch(&s, q->end_ns, &end)) {
-        times[s.depth] += end - s.time_ns;
-        s.time_ns = end;
+    if (status == ORR_OK) {
+        q->empty_ns = times[0];
+        q->p50 = percentile(times, q->max, length, 50);
+        q->p95 = percentile(times, q->max, length, 95);
     }
-    q->p50 = percentile(times, q->max, q->end_ns - q->begin_ns, 50);
-    q->p95 = percentile(times, q->max, q->end_ns - q->begin_ns, 95);
     orr_memory_free(memory, times);
-    return ORR_OK;
+    return status;
 }
 
 static enum orr_status compute(const struct orr_events *events, int64_t begin_ns, int64_t end_ns,
                                const struct orr_memory *memory, struct orr_queue *q) {
-    struct changes changes = {0};
+    struct changes changes;
     enum orr_status status = collect(events, memory, q, &changes);
-    if (status == ORR_OK && changes.goes > 0) {
-        q->begin_ns = orr__max_ns(begin_ns, changes.go[0]);
-        q->end_ns = orr__min_ns(end_ns, changes.go[changes.goes - 1]);
+    size_t last = changes.ops;
+    while (last > 0 && orr_events_early(events, &events->ops[changes.order[last - 1]])) {
+        last--;
+    }
+    if (status == ORR_OK && last > 0) {
+        struct sweep s = {.changes = &changes};
+        q->begin_ns = orr__max_ns(begin_ns, next_start(&s));
+        q->end_ns = orr__min_ns(end_ns, events->ops[changes.order[last - 1]].start_ns);
         if (q->end_ns > q->begin_ns) {
-            measure(q, &changes);
-            status = rank(q, &changes, memory);
+            status = measure(q, &changes, memory);
         } else {
             q->end_ns = q->begin_ns;
         }
     }
     orr_memory_free(memory, changes.come);
-    orr_memory_free(memory, changes.go);
     return status;
 }
 
