@@ -148,10 +148,8 @@ static enum orr_status add_place(struct orr__ranks_work *w, size_t first, uint32
     return ORR_OK;
 }
 
-/* Communication ops follow each other on one device, mostly: only changes are looked up. */
 static enum orr_status add_ranks(struct orr__ranks_work *w, uint32_t part, size_t *capacity) {
     const struct orr_events *events = w->inputs[w->ranks->parts[part].input].events;
-    struct place last = {ORR_ID_NONE, 0};
     size_t first = w->ranks->count;
     bool *seen = orr_memory_alloc(w->memory, events->stream_count + 1);
     enum orr_status status = seen ? ORR_OK : ORR_NO_MEMORY;
@@ -159,9 +157,9 @@ static enum orr_status add_ranks(struct orr__ranks_work *w, uint32_t part, size_
         const struct orr_events_op *op = &events->ops[i];
         if (op->activity == ORR_ACTIVITY_COMM && !seen[op->stream]) {
             const struct orr_events_stream *stream = &events->streams[op->stream];
+            struct place place = {events->devices[stream->device].id, stream->process};
             seen[op->stream] = true;
-            last = (struct place){events->devices[stream->device].id, stream->process};
-            status = add_place(w, first, part, last, capacity);
+            status = add_place(w, first, part, place, capacity);
         }
     }
     orr_memory_free(w->memory, seen);

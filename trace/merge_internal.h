@@ -1,8 +1,8 @@
 /* Internal to trace/: what the files of merge.h share.
  *
- * merge.c says what goes where: it counts, gives devices, streams, hosts and processes their
- * numbers, and copies texts. merge_rows.c copies arrays, merge_collectives.c those about
- * collectives.
+ * merge.c says what goes where, and copies devices, streams, hosts and meta; merge_ids.c turns ids,
+ * processes, times and texts of a part into those of the whole; merge_rows.c copies arrays,
+ * merge_collectives.c those about collectives.
  *
  * Failure is sticky: merge->status keeps the first, texts are "" then, and nothing between needs to
  * be checked.
@@ -67,6 +67,8 @@ const char *orr__merge_text(struct orr__merge *merge, const char *text);
 /* A made text. */
 const char *orr__merge_textf(struct orr__merge *merge, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* A text of so many bytes. */
+const char *orr__merge_keep(struct orr__merge *merge, const char *text, size_t length);
 /* "rank 3: " or "rank 3 " before a text of any length. */
 const char *orr__merge_prefixed(struct orr__merge *merge, const struct orr__merge_part *part,
                                 const char *separator, const char *text);
@@ -88,6 +90,8 @@ int64_t orr__merge_time(const struct orr__merge_part *part, int64_t ns);
  * first member, of 8 bytes. */
 size_t orr__merge_find(const void *items, size_t count, size_t size, uint64_t id);
 
+/* Gives all processes of all parts their numbers. */
+void orr__merge_processes(struct orr__merge *merge);
 /* merge_rows.c: everything but devices, streams, hosts, meta and what is below. */
 void orr__merge_rows(struct orr__merge *merge);
 /* merge_collectives.c: communicators, their members, collectives, their members. */
