@@ -2,7 +2,8 @@
  *
  *   ranks.c          parts and ranks, and the order of the work
  *   ranks_entries.c  communication ops, their kinds and groups
- *   ranks_match.c    entries -> collectives
+ *   ranks_match.c    entries -> sorted runs of what may be one collective
+ *   ranks_judge.c    runs -> collectives, or refusals
  *   ranks_clock.c    offsets
  *   ranks_wait.c     arrivals, waits, stragglers
  *   rank_set.c       figures by plain ordinal
@@ -90,6 +91,32 @@ static inline const struct orr_events_op *orr__ranks_op(const struct orr__ranks_
 
 /* a + b, a - b within +-2^62, so that sums of two more fit. */
 int64_t orr__ranks_add(int64_t a, int64_t b);
+
+/* What entries of one collective have in common, beside seq and ordinal. */
+struct orr__comm_block {
+    bool recorded;
+    uint32_t part, collective; /* if recorded */
+    uint32_t group;
+    enum orr__comm_kind kind;
+    bool pair;
+    uint32_t source, destination; /* ranks' numbers, if a pair */
+};
+
+struct orr__matcher {
+    struct orr__ranks_work *w;
+    uint32_t *order;
+    uint32_t *counts;  /* by rank: entries in a block */
+    uint8_t *expected; /* by rank: is in the group */
+};
+
+struct orr__comm_block orr__comm_block_of(const struct orr__matcher *m,
+                                          const struct orr__comm_entry *e);
+/* Do sequence numbers count for it? */
+bool orr__has_seq(const struct orr__ranks_work *w, const struct orr__comm_entry *e);
+/* By block, sequence number where it counts, ordinal. */
+int orr__compare_keys(const struct orr__matcher *m, uint32_t a, uint32_t b);
+/* Takes or refuses a block: the entries order[first .. end). */
+enum orr_status orr__ranks_judge(struct orr__matcher *m, size_t first, size_t end) ORR_MUST_CHECK;
 
 enum orr_status orr__ranks_collect(struct orr__ranks_work *w) ORR_MUST_CHECK;
 enum orr_status orr__ranks_match(struct orr__ranks_work *w) ORR_MUST_CHECK;
