@@ -35,6 +35,10 @@ struct walker {
     uint32_t *waits;     /* waiting calls by thread and end */
     size_t *waits_first; /* of each thread in waits */
     uint32_t *sync_of;   /* by call: its sync, or NONE */
+    /* Made when a wait is met that is not for one stream, and there are many streams: all ops in
+     * their order; and the largest end up to each place, of it and of the events' device_order. */
+    uint32_t *all_order;
+    int64_t *all_reach, *device_reach;
     enum orr_status status;
 };
 
@@ -226,9 +230,105 @@ static uint32_t last_of_stream(const struct orr_events *events, uint32_t stream,
     return best;
 }
 
+/* Above so many streams, ops are looked for by device, or among all, instead of stream by stream. */
+enum { STREAMS_FEW = 64 };
+
+static void fill_reach(const struct orr_events *events, const uint32_t *order, size_t count,
+                       int64_t *reach) {
+    for (size_t i = 0; i < count; i++) {
+        int64_t end = events->ops[order[i]].end_ns;
+        reach[i] = i > 0 ? orr__max_ns(reach[i - 1], end) : end;
+    }
+}
+
+static enum orr_status make_reaches(struct walker *w) {
+    const struct orr_events *events = w->events;
+    size_t count = events->op_count;
+    if (w->all_order) {
+        return ORR_OK;
+    }
+    w->all_order = orr_memory_resize(w->memory, NULL, count * sizeof *w->all_order);
+    w->all_reach = orr_memory_resize(w->memory, NULL, count * sizeof *w->all_reach);
+    w->device_reach = orr_memory_resize(w->memory, NULL, count * sizeof *w->device_reach);
+    if (!w->all_order || !w->all_reach || !w->device_reach) {
+        return ORR_NO_MEMORY;
+    }
+    for (size_t d = 0; d < events->device_count; d++) {
+        size_t first = events->device_first[d];
+        fill_reach(events, events->device_order + first, events->device_first[d + 1] - first,
+                   w->device_reach + first);
+    }
+    memcpy(w->all_order, events->device_order, count * sizeof *w->all_order);
+    enum orr_status status =
+        orr__sort_indices(w->memory, w->all_order, count, orr__events_op_before, events);
+    fill_reach(events, w->all_order, count, w->all_reach);
+    return status;
+}
+
+/* Ops in their order, or some of them, as last_among looks at them. */
+struct ordered {
+    const uint32_t *order;
+    const int64_t *reach;
+    size_t count;
+    bool one_process; /* of all processes, only this one */
+    uint64_t process;
+};
+
+/* As last_of_stream, among ops of several streams: of equal ends that of the first stream. */
+static uint32_t last_among(const struct orr_events *events, const struct ordered *ops,
+                           int64_t until, int64_t before) {
+    size_t low = 0, high = ops->count, looked_max = SEARCH_MAX + 2 * events->stream_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (events->ops[ops->order[middle]].start_ns <= until) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    uint32_t best = ORR_EVENTS_NONE;
+    for (size_t looked = 0; low > 0 && looked < looked_max; looked++) {
+        low--;
+        if (best != ORR_EVENTS_NONE && ops->reach[low] < events->ops[best].end_ns) {
+            break;
+        }
+        uint32_t index = ops->order[low];
+        const struct orr_events_op *op = &events->ops[index];
+        int64_t enqueued = orr_events_linked(op) ? events->calls[op->call].begin_ns : op->start_ns;
+        if (op->end_ns > until || enqueued >= before ||
+            (ops->one_process && events->streams[op->stream].process != ops->process)) {
+            continue;
+        }
+        const struct orr_events_op *so_far = best == ORR_EVENTS_NONE ? NULL : &events->ops[best];
+        bool later = !so_far || op->end_ns > so_far->end_ns ||
+                     (op->end_ns == so_far->end_ns && op->stream < so_far->stream);
+        best = later ? index : best;
+    }
+    return best;
+}
+
+/* Op that a wait for a device, or for all of a process, waited for last, among many streams. */
+static uint32_t awaited_among_many(struct walker *w, const struct orr_events_call *call,
+                                   const struct orr_events_sync *sync) {
+    const struct orr_events *events = w->events;
+    enum orr_status status = make_reaches(w);
+    if (status != ORR_OK) {
+        w->status = status;
+        return ORR_EVENTS_NONE;
+    }
+    struct ordered ops = {w->all_order, w->all_reach, events->op_count, true,
+                          events->threads[call->thread].process};
+    if (sync && sync->kind == ORR_SYNC_TARGET_DEVICE) {
+        size_t first = events->device_first[sync->target];
+        ops = (struct ordered){events->device_order + first, w->device_reach + first,
+                               events->device_first[sync->target + 1] - first, false, 0};
+    }
+    return last_among(events, &ops, call->end_ns, call->begin_ns);
+}
+
 /* Op that a waiting call waited for last: of its stream, of its device, or of all of its process if
  * it does not say. */
-static uint32_t awaited_op(const struct walker *w, uint32_t call) {
+static uint32_t awaited_op(struct walker *w, uint32_t call) {
     const struct orr_events *events = w->events;
     const struct orr_events_call *c = &events->calls[call];
     const struct orr_events_sync *sync =
@@ -237,10 +337,15 @@ static uint32_t awaited_op(const struct walker *w, uint32_t call) {
     if (kind == ORR_SYNC_TARGET_OP) {
         return events->ops[sync->target].end_ns <= c->end_ns ? sync->target : ORR_EVENTS_NONE;
     }
+    if (kind == ORR_SYNC_TARGET_STREAM) {
+        return last_of_stream(events, sync->target, c->end_ns, c->begin_ns);
+    }
+    if (events->stream_count > STREAMS_FEW) {
+        return awaited_among_many(w, c, sync);
+    }
     uint32_t best = ORR_EVENTS_NONE;
     for (uint32_t s = 0; s < events->stream_count; s++) {
-        bool watched = kind == ORR_SYNC_TARGET_STREAM ? s == sync->target
-                       : kind == ORR_SYNC_TARGET_DEVICE
+        bool watched = kind == ORR_SYNC_TARGET_DEVICE
                            ? events->streams[s].device == sync->target
                            : events->streams[s].process == events->threads[c->thread].process;
         if (!watched) {
@@ -339,6 +444,9 @@ static void free_walker(struct walker *w) {
     orr_memory_free(w->memory, w->waits_first);
     orr_memory_free(w->memory, w->waits);
     orr_memory_free(w->memory, w->sync_of);
+    orr_memory_free(w->memory, w->all_order);
+    orr_memory_free(w->memory, w->all_reach);
+    orr_memory_free(w->memory, w->device_reach);
 }
 
 /* The op whose end, clipped to the window, is latest; of equals the first in the order of all

@@ -711,6 +711,34 @@ static void nonsense_is_analysed_and_conserved(void **state) {
     }
 }
 
+/* With many streams the critical path looks for awaited ops in another way. Streams in which nothing
+ * ran make many of few, and must not change it. */
+static void streams_without_ops_do_not_change_the_path(void **state) {
+    (void)state;
+    uint64_t random = random_seed(815);
+    for (int round = 0; round < 300; round++) {
+        struct trace few, many;
+        uint64_t again = random;
+        start(&few);
+        start(&many);
+        add_nonsense(&few, &random);
+        add_nonsense(&many, &again);
+        for (int number = 0; number < 100; number++) {
+            orr__builder_stream(many.builder, 5, 9, 0, number);
+        }
+        const struct orr_critical_path *p = &analyze(&few)->path, *q = &analyze(&many)->path;
+        assert_int_equal(p->segment_count, q->segment_count);
+        for (size_t i = 0; i < p->segment_count; i++) {
+            assert_int_equal(p->segments[i].kind, q->segments[i].kind);
+            assert_int_equal(p->segments[i].begin_ns, q->segments[i].begin_ns);
+            assert_int_equal(p->segments[i].op, q->segments[i].op);
+            assert_int_equal(p->segments[i].call, q->segments[i].call);
+        }
+        finish(&few);
+        finish(&many);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Memory */
 
@@ -769,6 +797,7 @@ int main(void) {
         cmocka_unit_test(a_trace_without_ops_is_abstained_from),
         cmocka_unit_test(what_is_not_recorded_is_not_claimed),
         cmocka_unit_test(nonsense_is_analysed_and_conserved),
+        cmocka_unit_test(streams_without_ops_do_not_change_the_path),
         cmocka_unit_test(a_failed_allocation_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
