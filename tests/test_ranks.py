@@ -418,11 +418,12 @@ def traces_of_several_sorts_are_no_set(folder):
 @test
 def times_at_the_end_of_the_world_do_not_wrap(folder):
     ranks, _ = job(random.Random(SEED), 3, 4)
-    for rank, base in zip(ranks, (-(1 << 63), 0, (1 << 63) - 1)):
+    stamps = ("9223372036854775.807", "-9223372036854775.808", "1e300")
+    for rank, base, stamp in zip(ranks, (-(1 << 63), 0, (1 << 63) - 1), stamps):
         rank.base = base
         for at, event in enumerate(rank.events):
             if at % 7 == 3 * rank.number:
-                event["ts"] = ("9223372036854775.807", "-9223372036854775.808", "1e300")[rank.number]
+                event["ts"] = stamp
     document = analyze(*write(ranks, folder))
     for device in document["rank_analysis"]["devices"]:
         expect("residual", device["residual_ns"], 0)
