@@ -45,7 +45,8 @@ function verdictFacts(doc) {
     const share = (...kinds) => shareText(part(...kinds), window);
     const unknown = part("unknown_wait", "unknown_unlinked", "unknown_clock");
     const residual = whole(devices, "residual_ns");
-    const findings = (doc.findings || []).length;
+    const findings = doc.findings || [], grave = findings.some((one) => one.severity !== "note" &&
+                                                                      one.severity !== "info");
     return element("div", {class: "factrow"},
         factBox("window", timeText(doc.window_ns || 0),
                 `${devices.length} device${devices.length === 1 ? "" : "s"}`),
@@ -57,7 +58,7 @@ function verdictFacts(doc) {
                               "idle that nothing explains", "warn") : null,
         factBox("residual", timeText(residual), "of the classes",
                 residual === 0 ? null : "bad"),
-        factBox("findings", countText(findings), null, findings > 0 ? "warn" : null));
+        factBox("findings", countText(findings.length), null, grave ? "warn" : null));
 }
 
 function verdictSection(doc, overview) {

@@ -236,9 +236,9 @@ function exactSection(doc) {
 
 /* [id, title, function]; the verdict stands before all of them. */
 const SECTIONS = [
-    ["findings", "Findings", findingsSection],
     ["timeline", "Timeline", timelineSection],
     ["went", "Where the time went", wentSection],
+    ["findings", "Findings", findingsSection],
     ["devices", "Devices and launches", devicesSection],
     ["operators", "Operators", rooflineSection],
     ["kernels", "Kernels", topKernelsSection],

@@ -127,6 +127,7 @@ class Table {
         this.more.hidden = hidden === 0 && !(this.all && rows.length > TABLE_ROWS + 2);
         this.more.textContent = hidden > 0 ? `Show all ${countText(rows.length)} rows`
                                            : "Show fewer";
+        this.element.dataset.more = hidden > 0 ? `${countText(hidden)} more rows` : "";
         this.status.textContent = `${countText(rows.length)} of ${countText(this.rows.length)}`;
     }
 }
