@@ -33,7 +33,7 @@ struct orr_diff_options orr_diff_options_default(void) {
 enum orr_diff_status orr__diff_status(const struct orr_diff *diff, int64_t delta_ns, size_t values,
                                       double p) {
     orr_u128 units = (orr_u128)diff->unit.unit_ns[0] + (orr_u128)diff->unit.unit_ns[1];
-    orr_u128 size = delta_ns < 0 ? -(uint64_t)delta_ns : (uint64_t)delta_ns;
+    orr_u128 size = (orr_u128)(delta_ns < 0 ? -(uint64_t)delta_ns : (uint64_t)delta_ns);
     bool large = units > 0 && size * 200 >= units * diff->options.share_percent;
     if (diff->exact) {
         return large && delta_ns != 0 ? ORR_DIFF_CHANGED : ORR_DIFF_UNCHANGED;

@@ -10,14 +10,13 @@
  *     run        the whole trace; both are simulated, so nothing is random
  *     second     of the device's window, if nothing repeats
  *
- * A row is work of equal name, shape (or grid) and role of stream, or calls or ranges of equal name.
- * What is left over on both sides with one name is one row, too, whose shape has changed. A row, a
- * class of device time, or the unit itself has *changed* if its sum per unit differs by at least 1 %
- * of the unit and a two-sided rank test of the durations (or of the sums per unit, where the number
- * per unit differs) gives p < 0.01 with at least 8 values on both sides; in simulated traces, if it
- * differs by 1 %. It is *unchanged* if there are 8 values and the sums differ by less, or if all
- * values are the same. All else is
- * *inconclusive*, which is not "unchanged".
+ * A row is work of equal name, shape (or grid) and role of stream, or calls or ranges of equal
+ * name. What is left over on both sides with one name is one row, too, whose shape has changed. A
+ * row, a class of device time, or the unit itself has *changed* if its sum per unit differs by at
+ * least 1 % of the unit and a two-sided rank test of the durations (or of the sums per unit, where
+ * the number per unit differs) gives p < 0.01 with at least 8 values on both sides; in simulated
+ * traces, if it differs by 1 %. It is *unchanged* if there are 8 values and the sums differ by less,
+ * or if all values are the same. All else is *inconclusive*, which is not "unchanged".
  *
  *     struct orr_diff_options options = orr_diff_options_default();
  *     struct orr_diff *diff;

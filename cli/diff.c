@@ -9,13 +9,14 @@
 static const char usage[] =
     "usage: orrery diff BEFORE AFTER [--max-regression PCT] [--json] [--strict]\n"
     "\n"
-    "Compares two traces of one program, of any formats: what takes longer, what shorter, what is\n"
-    "new or gone, and whether chance may have done it. Traces need not be equally long: figures are\n"
-    "compared per step, where annotations or graph launches mark steps, else per iteration of what\n"
-    "repeats itself; two simulated runs as a whole. An archive of ranks counts as one trace.\n"
+    "Compares two traces of one program, of any formats: what takes longer, what shorter, what\n"
+    "is new or gone, and whether chance may have done it. Traces need not be equally long:\n"
+    "figures are compared per step, where annotations or graph launches mark steps, else per\n"
+    "iteration of what repeats itself; two simulated runs as a whole. An archive of ranks counts\n"
+    "as one trace.\n"
     "\n"
-    "  --max-regression PCT  exit 1 if a step, or a kernel's time in it, takes more than PCT % longer\n"
-    "                        and that is certain; 0 also where the traces cannot tell\n"
+    "  --max-regression PCT  exit 1 if a step, or a kernel's time in it, takes more than PCT %\n"
+    "                        longer and that is certain; 0 also where the traces cannot tell\n"
     "  --json                one JSON document on stdout, nothing else\n"
     "  --strict              a trace that is cut or damaged is refused instead of repaired\n";
 

@@ -36,8 +36,8 @@ static const char rows_sql[] =
     " memoryOperationType);"
     "INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (1, 0, 64, 2, 0), (2, 0, 64, 2, 1);"
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) INSERT INTO"
-    " CUPTI_ACTIVITY_KIND_KERNEL SELECT i * 100 + 20, i * 100 + 30, i % 2, 1, NULL, 7, i % 50, " NSYS_PID_A
-    ", 20, 20, 64, 1, 1, 256, 1, 1, NULL, NULL FROM n;";
+    " CUPTI_ACTIVITY_KIND_KERNEL SELECT i * 100 + 20, i * 100 + 30, i % 2, 1, NULL, 7, i % 50,"
+    " " NSYS_PID_A ", 20, 20, 64, 1, 1, 256, 1, 1, NULL, NULL FROM n;";
 
 static void must(int condition, const char *what) {
     if (!condition) {

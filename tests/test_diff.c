@@ -18,7 +18,7 @@
 #include "tests/support.h"
 #include "trace/import/builder.h"
 
-/* -- The rank test ------------------------------------------------------------------------------- */
+/* -- The rank test ----------------------------------------------------------------------------- */
 
 static void the_rank_test_gives_known_values(void **state) {
     (void)state;
@@ -76,7 +76,7 @@ static void the_rank_test_is_near_the_exact_one(void **state) {
     }
 }
 
-/* -- Programs with planted differences ------------------------------------------------------------ */
+/* -- Programs with planted differences --------------------------------------------------------- */
 
 struct program {
     unsigned steps, devices;
@@ -394,7 +394,7 @@ static void without_work_nothing_is_compared(void **state) {
     done(&pair);
 }
 
-/* -- Properties ---------------------------------------------------------------------------------- */
+/* -- Properties -------------------------------------------------------------------------------- */
 
 static struct program random_program(uint64_t *random) {
     static const char *const extras[] = {NULL, "softmax", "copy"};
@@ -513,7 +513,7 @@ static void a_trace_does_not_differ_from_itself(void **state) {
     }
 }
 
-/* -- Memory -------------------------------------------------------------------------------------- */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 static void diff_once(struct memory_counting *memory, void *context) {
     struct pair *pair = context;
@@ -548,25 +548,24 @@ static void every_allocation_may_fail(void **state) {
     done(&pair);
 }
 
-/* -- The command --------------------------------------------------------------------------------- */
+/* -- The command ------------------------------------------------------------------------------- */
 
 /* Steps named by NVTX, a launch and a kernel each; the second table of names has the kernel's. */
 static void make_export(const struct nsys_fixture *f, int kernel_ns) {
     char sql[4096];
-    snprintf(
-        sql, sizeof sql,
-        "INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), (20, 'gemm');"
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)"
-        " INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT i * 100000, i * 100000 + 5000, 0, " NSYS_TID_A
-        ", i, 1, 0, NULL FROM n;"
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)"
-        " INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i * 100000 + 7000,"
-        " i * 100000 + 7000 + %d + i * 7 %% 30, 0, 1, NULL, 7, i, " NSYS_PID_A
-        ", 20, 20, 64, 1, 1, 256, 1, 1, NULL, NULL FROM n;"
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)"
-        " INSERT INTO NVTX_EVENTS SELECT i * 100000, i * 100000 + 50000, 59, 'step ' || i, " NSYS_TID_A
-        ", 0, NULL, 0 FROM n;",
-        kernel_ns);
+    snprintf(sql, sizeof sql,
+             "INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), (20, 'gemm');"
+             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)"
+             " INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT i * 100000, i * 100000 + 5000, 0,"
+             " " NSYS_TID_A ", i, 1, 0, NULL FROM n;"
+             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)"
+             " INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i * 100000 + 7000,"
+             " i * 100000 + 7000 + %d + i * 7 %% 30, 0, 1, NULL, 7, i, " NSYS_PID_A
+             ", 20, 20, 64, 1, 1, 256, 1, 1, NULL, NULL FROM n;"
+             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)"
+             " INSERT INTO NVTX_EVENTS SELECT i * 100000, i * 100000 + 50000, 59, 'step ' || i,"
+             " " NSYS_TID_A ", 0, NULL, 0 FROM n;",
+             kernel_ns);
     nsys_fixture_make(f, nsys_base_sql, sql);
 }
 

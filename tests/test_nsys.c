@@ -223,7 +223,7 @@ static void overhead_is_the_profilers_by_its_type(void **state) {
     end(&r);
 }
 
-/* -- Ranges, devices, memory, diagnostics -------------------------------------------------------- */
+/* -- Ranges, devices, memory, diagnostics ------------------------------------------------------ */
 
 static void ranges_are_annotations_operators_or_a_librarys(void **state) {
     (void)state;
@@ -327,7 +327,7 @@ static void what_the_profiler_said_is_kept_without_paths(void **state) {
     end(&r);
 }
 
-/* -- Other versions, and what scripts make of exports -------------------------------------------- */
+/* -- Other versions, and what scripts make of exports ------------------------------------------ */
 
 static void missing_tables_are_empty_and_told(void **state) {
     (void)state;
@@ -509,7 +509,8 @@ static const char many_rows_sql[] =
     " CUPTI_ACTIVITY_KIND_KERNEL SELECT i * 100 + 20, i * 100 + 30, 0, 1, NULL, 7, i, " NSYS_PID_A
     ", 20, 20, 64, 1, 1, 256, 1, 1, NULL, NULL FROM n;";
 
-/* Whatever the cut: either it is refused, or it is read up to there, each row as it was, and told. */
+/* Whatever the cut: either it is refused, or it is read up to there, each row as it was, and
+ * told. */
 static void a_cut_file_is_read_up_to_the_cut(void **state) {
     (void)state;
     struct reading r;
