@@ -140,6 +140,8 @@ enum orr_status orr_diff_make(const struct orr_analysis *before, const struct or
         diff->options = *options;
         diff->by_name[0] = diff->by_name[1] = "";
         diff->grown = "";
+        diff->timelines[0] = before->timeline;
+        diff->timelines[1] = after->timeline;
         diff->modelled[0] = before->events.source.modelled;
         diff->modelled[1] = after->events.source.modelled;
         diff->exact = diff->modelled[0] && diff->modelled[1];

@@ -15,8 +15,8 @@
  * row, a class of device time, or the unit itself has *changed* if its sum per unit differs by at
  * least 1 % of the unit and a two-sided rank test of the durations (or of the sums per unit, where
  * the number per unit differs) gives p < 0.01 with at least 8 values on both sides; in simulated
- * traces, if it differs by 1 %. It is *unchanged* if there are 8 values and the sums differ by less,
- * or if all values are the same. All else is *inconclusive*, which is not "unchanged".
+ * traces, if it differs by 1 %. It is *unchanged* if there are 8 values and the sums differ by
+ * less, or if all values are the same. All else is *inconclusive*, which is not "unchanged".
  *
  *     struct orr_diff_options options = orr_diff_options_default();
  *     struct orr_diff *diff;
@@ -170,7 +170,8 @@ struct orr_diff {
     struct orr_diff_options options;
     enum orr_diff_unit by;
     const char *by_name[2]; /* iteration: the kernel; step: what marks them; else "" */
-    bool exact;             /* simulated on both sides: nothing is random */
+    const struct orr_timeline *timelines[2]; /* borrowed: what was wrong with the traces */
+    bool exact;                              /* simulated on both sides: nothing is random */
     bool modelled[2];
     uint64_t units[2];           /* of all devices */
     struct orr_diff_figure unit; /* mean over all devices; p of the first device's */

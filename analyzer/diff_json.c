@@ -128,6 +128,25 @@ static void put_regression(struct json *j, const struct orr_diff *diff) {
     }
 }
 
+static void put_damage(struct json *j, const struct orr_diff *diff) {
+    put_open(j, "damage", "[");
+    for (unsigned s = 0; s < 2; s++) {
+        const struct orr_timeline *t = diff->timelines[s];
+        for (size_t i = 0; i < t->finding_count; i++) {
+            const struct orr_timeline_finding *f = &t->findings[i];
+            if (strncmp(f->kind, "import_", 7) == 0 && strcmp(f->severity, "note") != 0) {
+                put_open(j, NULL, "{");
+                put_string(j, "of", s ? "after" : "before");
+                put_string(j, "kind", f->kind);
+                put_string(j, "severity", f->severity);
+                put_string(j, "message", f->message);
+                put_close(j, "}");
+            }
+        }
+    }
+    put_close(j, "]");
+}
+
 enum orr_status orr_diff_json(const struct orr_diff *diff, char **out_text, size_t *out_length) {
     struct json j = {.text = {.memory = diff->memory}, .memory = diff->memory};
     put_open(&j, NULL, "{");
@@ -142,6 +161,7 @@ enum orr_status orr_diff_json(const struct orr_diff *diff, char **out_text, size
     put_count(&j, "units_before", diff->units[0]);
     put_count(&j, "units_after", diff->units[1]);
     put_options(&j, diff);
+    put_damage(&j, diff);
     put_regression(&j, diff);
     put_figure(&j, "unit", &diff->unit);
     put_causes(&j, diff);

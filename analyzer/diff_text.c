@@ -109,6 +109,20 @@ static void add_method(const struct orr_diff *diff, struct orr_text *text) {
     }
 }
 
+/* What was lost of a trace is lost for the comparison. */
+static void add_damage(const struct orr_diff *diff, struct orr_text *text) {
+    for (unsigned s = 0; s < 2; s++) {
+        const struct orr_timeline *t = diff->timelines[s];
+        for (size_t i = 0; i < t->finding_count; i++) {
+            const struct orr_timeline_finding *f = &t->findings[i];
+            if (strncmp(f->kind, "import_", 7) == 0 && strcmp(f->severity, "note") != 0) {
+                orr__text_add(text, "%s, %s: %s\n", s ? "After" : "Before", f->severity,
+                              f->message);
+            }
+        }
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Where a unit's time went */
 
@@ -272,6 +286,7 @@ enum orr_status orr_diff_text(const struct orr_diff *diff, char **out_text, size
         }
     }
     add_method(diff, &text);
+    add_damage(diff, &text);
     if (diff->units[0] > 0 && diff->units[1] > 0) {
         add_causes(diff, &text);
         add_devices(diff, &text);

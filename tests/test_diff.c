@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -618,6 +619,11 @@ static void the_command_says_it_and_exits_by_it(void **state) {
     assert_memory_equal(answer.out, "{\"before\": \"before.sqlite\"", 26);
     RUN(&answer, "orrery", "diff", before.path, before.path);
     assert_memory_equal(answer.out, "unchanged: ", 11);
+    assert_int_equal(truncate(after.path, 60000), 0);
+    RUN(&answer, "orrery", "diff", before.path, after.path);
+    assert_non_null(strstr(answer.out, "After, error: the file is cut at byte 60000"));
+    RUN(&answer, "orrery", "diff", "--strict", before.path, after.path);
+    assert_int_equal(answer.exit, ORR_EXIT_INPUT);
     RUN(&answer, "orrery", "diff", before.path);
     assert_int_equal(answer.exit, ORR_EXIT_USAGE);
     RUN(&answer, "orrery", "diff", before.path, after.path, "--max-regression", "much");
