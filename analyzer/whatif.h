@@ -88,6 +88,10 @@ struct orr_whatif_options {
     int64_t graph_node_ns;   /* between its nodes */
     /* Exact work of an op of the events in 2^-20 ns, negative where not known. */
     int64_t (*work)(void *context, const struct orr_events *events, uint32_t op);
+    /* What an op that takes `work` (of a collective: its transfer) would take with other bandwidth
+     * of memory or links, in 2^-20 ns; negative: not known, or no other. For BANDWIDTH, NETWORK. */
+    int64_t (*changed)(void *context, const struct orr_whatif_setting *setting,
+                       const struct orr_events *events, uint32_t op, int64_t work);
     void *context;
 };
 

@@ -153,13 +153,41 @@ static bool is_meant(const struct orr__whatif_state *state,
     }
 }
 
+/* Lets whoever knows the machine say what an op takes then, unless another setting has changed it
+ * before; false if nobody does. */
+static bool ask_machine(struct orr__whatif_state *state, const struct orr_whatif_setting *setting,
+                        uint32_t o, uint32_t item) {
+    struct orr_replay_values *values = state->values;
+    const struct orr_replay_values *before = &state->replay->values;
+    bool untouched = values->duration[item] == before->duration[item] &&
+                     values->fraction[item] == before->fraction[item] &&
+                     values->duration[item] < INT64_C(1) << 42;
+    if (!state->options->changed || !untouched) {
+        return false;
+    }
+    int64_t work = values->duration[item] * ONE + values->fraction[item];
+    int64_t changed =
+        state->options->changed(state->options->context, setting, state->events, o, work);
+    if (changed < 0) {
+        return false;
+    }
+    values->duration[item] = changed >> ORR_REPLAY_FRACTION_BITS;
+    values->fraction[item] = (int32_t)(changed & (ONE - 1));
+    return true;
+}
+
 static void apply_ops(struct orr__whatif_state *state, const struct orr_whatif_setting *setting,
                       struct orr_whatif_effect *effect) {
     uint64_t whole = 0;
+    bool links = setting->key == ORR_WHATIF_NETWORK;
     for (uint32_t o = 0; o < state->events->op_count; o++) {
         const struct orr_events_op *op = &state->events->ops[o];
         uint32_t item = state->replay->item_of[o];
         effect->total++;
+        if (item != ORR_EVENTS_NONE && links && ask_machine(state, setting, o, item)) {
+            effect->affected++;
+            continue;
+        }
         if (item == ORR_EVENTS_NONE || !is_meant(state, setting, op)) {
             continue;
         }
@@ -218,6 +246,10 @@ static void apply_bandwidth(struct orr__whatif_state *state,
     for (uint32_t o = 0; o < state->events->op_count; o++) {
         uint32_t item = state->replay->item_of[o];
         effect->total += state->events->ops[o].activity == ORR_ACTIVITY_COMPUTE;
+        if (item != ORR_EVENTS_NONE && ask_machine(state, setting, o, item)) {
+            effect->affected++;
+            continue;
+        }
         if (item == ORR_EVENTS_NONE || !orr__whatif_memory_side(state, o)) {
             continue;
         }

@@ -31,6 +31,7 @@ struct orr_whatif_change {
     struct orr_device_spec *specs; /* as the first run had them; owned */
     size_t spec_count;
     const struct orr_memory *memory;
+    uint8_t *spans;             /* by collective: its members are in several nodes; owned */
     struct orr_perturb perturb; /* the first run's rules, changed */
     bool perturbs, possible;
     char how[ORR_WHATIF_NAME_MAX]; /* what was changed, or why it is not possible */
@@ -43,7 +44,13 @@ void orr_whatif_plan(const struct orr_whatif *whatif, struct orr_whatif_change *
 void orr_whatif_keep(void *context, struct orr_device_spec *devices, size_t count);
 void orr_whatif_tune(void *context, struct orr_device_spec *devices, size_t count);
 
+/* What a setting makes of a machine. */
+void orr_whatif_tune_device(struct orr_device_spec *spec, const struct orr_whatif_setting *setting);
+
 /* Of orr_whatif_options.work, with the change as context: what the simulator's cost model says. */
 int64_t orr_whatif_work(void *context, const struct orr_events *events, uint32_t op);
+/* Of orr_whatif_options.changed: the same with other bandwidths. */
+int64_t orr_whatif_changed(void *context, const struct orr_whatif_setting *setting,
+                           const struct orr_events *events, uint32_t op, int64_t work);
 
 #endif

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli/whatif.h"
-#include "sim/cost_model.h"
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -30,7 +29,8 @@ static void set_time(int64_t *ns, const struct orr_whatif_setting *setting) {
     *ns = *ns > 0 ? *ns : 1;
 }
 
-static void tune_device(struct orr_device_spec *spec, const struct orr_whatif_setting *setting) {
+void orr_whatif_tune_device(struct orr_device_spec *spec,
+                            const struct orr_whatif_setting *setting) {
     switch (setting->key) {
     case ORR_WHATIF_LAUNCH_COST:
         set_time(&spec->host_operator_ns, setting);
@@ -58,7 +58,7 @@ void orr_whatif_tune(void *context, struct orr_device_spec *devices, size_t coun
     const struct orr_whatif_change *change = context;
     for (size_t s = 0; s < change->request->setting_count; s++)
         for (size_t d = 0; d < count; d++)
-            tune_device(&devices[d], &change->request->settings[s]);
+            orr_whatif_tune_device(&devices[d], &change->request->settings[s]);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -180,32 +180,4 @@ void orr_whatif_plan(const struct orr_whatif *whatif, struct orr_whatif_change *
     }
     if (change->possible && request->rerun)
         say(change, request->rerun);
-}
-
-/* ------------------------------------------------------------------------------------------------
- * Exact work */
-
-int64_t orr_whatif_work(void *context, const struct orr_events *events, uint32_t index) {
-    const struct orr_whatif_change *change = context;
-    const struct orr_events_op *op = &events->ops[index];
-    const struct orr_events_operator *row = &events->operators[op->operator_index];
-    uint32_t device = events->devices[events->streams[op->stream].device].id;
-    if (device >= change->spec_count || !op->has_cost)
-        return -1;
-    const struct orr_device_spec *spec = &change->specs[device];
-    uint64_t bytes = op->bytes_read + op->bytes_written;
-    int64_t observed = op->end_ns - op->start_ns;
-    if (op->kind == ORR_DEVICE_OP_KERNEL || op->kind == ORR_DEVICE_OP_FILL)
-        return (int64_t)orr__kernel_work(spec, (enum orr_unit)row->unit, (enum orr_dtype)row->dtype,
-                                         op->flops, bytes, -1)
-            .work;
-    /* Which way a copy goes is not in the model: the one that takes that long. */
-    for (int route = ORR__ROUTE_LOCAL;
-         op->kind == ORR_DEVICE_OP_COPY && route <= ORR__ROUTE_NETWORK; route++) {
-        int64_t work = (int64_t)orr__copy_work(spec, (enum orr__route)route, op->bytes_read).work;
-        int64_t whole = work >> ORR__WORK_BITS;
-        if (whole >= observed - 1 && whole <= observed + 1)
-            return work;
-    }
-    return -1;
 }

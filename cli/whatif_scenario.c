@@ -148,6 +148,7 @@ static enum orr_exit answer(const struct orr_cli *cli, const struct orr_session_
             .graph_launch_ns = spec->host_graph_ns > 1 ? spec->host_graph_ns : 1,
             .graph_node_ns = spec->graph_node_ns,
             .work = orr_whatif_work,
+            .changed = orr_whatif_changed,
             .context = change};
     }
     if (orr_whatif_compute(run->analysis, request->settings, request->setting_count, &machine,
@@ -219,5 +220,6 @@ enum orr_exit orr_whatif_scenario(const struct orr_cli *cli, int argc, char **ar
     options.print_context = request->as_json ? cli->err : cli->out;
     exit = in_folder(cli, &options, &change, keeps_file);
     orr_memory_free(cli->memory, change.specs);
+    orr_memory_free(cli->memory, change.spans);
     return exit;
 }

@@ -36,6 +36,9 @@ EXACT = [
     ("streams/eight_devices.lua --timing-only", ["launch_cost=0"]),
     ("streams/eight_devices.lua --timing-only", ["class:compute=x1.25"]),
     ("pipeline/bubble.lua --timing-only", ["launch_cost=0"]),
+    ("worked_example/launch_bound.lua --timing-only captured=true", ["bandwidth=x2"]),
+    ("demo/eight_gpus.lua --timing-only", ["bandwidth=x2"]),
+    ("streams/eight_devices.lua --timing-only", ["network=x2"]),
     ("demo/eight_gpus.lua --timing-only --perturb straggler=device:3,by:1.5", ["straggler=none"]),
     ("streams/eight_devices.lua --timing-only --perturb straggler=device:5,by:2", ["straggler=none"]),
 ]
@@ -43,7 +46,6 @@ EXACT = [
 INEXACT = [
     ("worked_example/launch_bound.lua --timing-only", ["graph=on"], ["--rerun", "captured=true"]),
     ("demo/eight_gpus.lua --timing-only", ["network=x2"], []),
-    ("demo/eight_gpus.lua --timing-only", ["bandwidth=x2"], []),
     ("demo/eight_gpus.lua --timing-only", ["kernel:forward=x2"], []),
 ]
 WRONG = [
