@@ -208,6 +208,23 @@ static void number_ranks(struct orr__ranks_work *w) {
     }
 }
 
+/* Marks the ranks that have a trace. A timeline of several says which ones it has. */
+static void mark_present(const struct orr__ranks_work *w, bool *present) {
+    const struct orr_ranks *ranks = w->ranks;
+    for (size_t i = 0; i < ranks->count && w->numbered; i++) {
+        present[ranks->items[i].rank] = true;
+    }
+    const char *text = w->numbered ? NULL : orr_timeline_meta(w->inputs[0].timeline, "ranks");
+    while (text && *text != '\0') {
+        char *end;
+        unsigned long long rank = strtoull(text, &end, 10);
+        if (rank < ranks->world_size) {
+            present[rank] = true;
+        }
+        text = end == text ? NULL : *end == ',' ? end + 1 : NULL;
+    }
+}
+
 static enum orr_status find_missing(struct orr__ranks_work *w) {
     struct orr_ranks *ranks = w->ranks;
     for (size_t i = 0; i < ranks->part_count; i++) {
@@ -216,24 +233,26 @@ static enum orr_status find_missing(struct orr__ranks_work *w) {
             ranks->world_size = size;
         }
     }
-    const struct orr_rank *last = &ranks->items[ranks->count - 1];
-    if (!w->numbered || ranks->world_size > MISSING_MAX || ranks->world_size <= last->rank) {
+    bool joined =
+        ranks->part_count == 1 && orr_timeline_meta(w->inputs[0].timeline, "ranks") != NULL;
+    bool beyond = w->numbered && ranks->items[ranks->count - 1].rank >= ranks->world_size;
+    if ((!w->numbered && !joined) || beyond || ranks->world_size > MISSING_MAX) {
         return ORR_OK;
     }
-    size_t room = (size_t)ranks->world_size - ranks->count;
-    ranks->missing = orr_memory_resize(w->memory, NULL, room * sizeof *ranks->missing + 1);
-    if (!ranks->missing) {
-        return ORR_NO_MEMORY;
-    }
-    size_t at = 0;
-    for (uint32_t r = 0; r < ranks->world_size; r++) {
-        if (at < ranks->count && ranks->items[at].rank == r) {
-            at++;
-        } else {
-            ranks->missing[ranks->missing_count++] = r;
+    bool *present = orr_memory_alloc(w->memory, (size_t)ranks->world_size + 1);
+    ranks->missing =
+        orr_memory_resize(w->memory, NULL, (size_t)ranks->world_size * sizeof *ranks->missing + 1);
+    if (present && ranks->missing) {
+        mark_present(w, present);
+        for (uint32_t r = 0; r < ranks->world_size; r++) {
+            if (!present[r]) {
+                ranks->missing[ranks->missing_count++] = r;
+            }
         }
     }
-    return ORR_OK;
+    enum orr_status status = present && ranks->missing ? ORR_OK : ORR_NO_MEMORY;
+    orr_memory_free(w->memory, present);
+    return status;
 }
 
 /* ---------------------------------------------------------------------------------------------- */

@@ -450,6 +450,10 @@ def a_set_that_was_imported_says_the_same(folder):
     expect("path", after["critical_path"]["kinds"],
            before["rank_analysis"]["critical_path"]["kinds"])
     expect("window", after["window_ns"], before["window_ns"])
+    database = os.path.join(folder, "part.db")
+    run("import", *paths[:1], *paths[2:], "-o", database)
+    analysis = analyze(database)["rank_analysis"]
+    expect("missing", (analysis["missing"], analysis["straggler"]), ([1], None))
 
 
 @test
