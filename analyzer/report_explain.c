@@ -84,30 +84,36 @@ static void add_peaks_of(const struct orr_analysis *a, uint32_t device, struct o
     }
 }
 
-/* One line for the devices that have the same; only the first sort is shown when all are alike. */
+/* Devices of one name have one line, and so have all whose peaks are not known. */
 void orr__report_peaks(const struct orr_analysis *analysis, struct orr_text *text) {
     const struct orr_events *e = &analysis->events;
-    if (!is_imported(analysis) || e->op_count == 0) {
+    const char *shown = NULL;
+    size_t unknown = 0;
+    char name[ORR_TABLE_CELL_MAX + 1];
+    if (!is_imported(analysis)) {
         return;
     }
-    for (uint32_t d = 0; d < e->device_count && d < DEVICE_ROWS; d++) {
-        if (analysis->devices[d].times.ops == 0 ||
-            (d > 0 && strcmp(e->devices[d].name, e->devices[d - 1].name) == 0 &&
-             analysis->devices[d - 1].times.ops > 0)) {
-            continue;
-        }
-        char name[ORR_TABLE_CELL_MAX + 1];
+    for (uint32_t d = 0; d < e->device_count; d++) {
         const char *source = orr__peak_source(analysis, d);
-        const char *profile = profile_of(analysis, d);
-        orr__text_add(text, "peaks of device %u, %s: ", e->devices[d].id,
-                      orr__table_clean(e->devices[d].name, name));
-        if (strcmp(source, "not known") == 0) {
-            orr__text_add(text, "not known: no machine of this name is, and the trace has none; "
-                                "give them with --bandwidth and --peak\n");
+        if (analysis->devices[d].times.ops == 0) {
             continue;
         }
-        add_peaks_of(analysis, d, text);
-        orr__text_add(text, " (%s%s)\n", source == profile ? "by its name: machine " : "", source);
+        if (strcmp(source, "not known") == 0) {
+            unknown++;
+        } else if (!shown || strcmp(shown, e->devices[d].name) != 0) {
+            shown = e->devices[d].name;
+            orr__text_add(text, "peaks of device %u, %s: ", e->devices[d].id,
+                          orr__table_clean(shown, name));
+            add_peaks_of(analysis, d, text);
+            orr__text_add(text, " (%s%s)\n",
+                          source == profile_of(analysis, d) ? "by its name: machine " : "", source);
+        }
+    }
+    if (unknown > 0) {
+        orr__text_add(text,
+                      "peaks of %s%zu device%s: not known: the trace has none, and no machine "
+                      "of that name is; give them with --bandwidth and --peak\n",
+                      shown ? "the other " : "", unknown, unknown == 1 ? "" : "s");
     }
 }
 
@@ -386,4 +392,38 @@ void orr__report_queues(const struct orr_analysis *analysis, struct orr_text *te
     }
     orr__table_end(&table, text);
     more_rows(text, queues->count, DEVICE_ROWS);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Memory */
+
+bool orr__records_allocations(const struct orr_analysis *analysis) {
+    return !is_imported(analysis) || analysis->timeline->buffer_count > 0;
+}
+
+void orr__report_memory_counters(const struct orr_analysis *analysis, struct orr_text *text) {
+    const struct orr_memory_timeline *m = &analysis->explain.memory;
+    if (m->count == 0) {
+        return;
+    }
+    orr__text_add(text, "\nmemory, by the trace's counters (what it was for is not recorded)\n");
+    struct orr_table table;
+    orr__table_begin(&table, analysis->memory,
+                     ">device|counter|>samples|>peak|>at|>share of capacity|>last");
+    for (size_t i = 0; i < m->count && i < 2 * DEVICE_ROWS; i++) {
+        const struct orr_memory_series *s = &m->items[i];
+        const struct orr_timeline_device *d = orr_timeline_device(analysis->timeline, s->device);
+        char peak[ORR_NUMBER_TEXT_MAX], at[ORR_NUMBER_TEXT_MAX], last[ORR_NUMBER_TEXT_MAX];
+        char share[ORR_NUMBER_TEXT_MAX];
+        bool before = s->peak_ns < analysis->begin_ns;
+        int64_t apart = before ? analysis->begin_ns - s->peak_ns : s->peak_ns - analysis->begin_ns;
+        orr_u128 capacity = d ? d->mem_bytes : 0;
+        orr__table_row(&table, "%u|%s|%llu|%s|%s%s|%s%s|%s", s->device, s->counter,
+                       (unsigned long long)s->samples, orr__amount_text(s->peak, "B", peak),
+                       before ? "-" : "", orr__time_text(apart, at),
+                       orr__hundredfold_text(s->peak, capacity, share), capacity > 0 ? " %" : "",
+                       orr__amount_text(s->last, "B", last));
+    }
+    orr__table_end(&table, text);
+    more_rows(text, m->count, 2 * DEVICE_ROWS);
 }

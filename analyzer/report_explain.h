@@ -18,6 +18,10 @@ const char *orr__peak_source(const struct orr_analysis *analysis, uint32_t devic
 /* Windows of all devices, summed. */
 int64_t orr__all_windows(const struct orr_analysis *analysis);
 
+/* Does the trace say of each allocation what it was? Other tools' say at most how much there was in
+ * all. */
+bool orr__records_allocations(const struct orr_analysis *analysis);
+
 /* Sections; each adds nothing when there is nothing to say. */
 void orr__report_peaks(const struct orr_analysis *analysis, struct orr_text *text);
 void orr__report_framework(const struct orr_analysis *analysis, struct orr_text *text);
@@ -25,5 +29,8 @@ void orr__report_kernels(const struct orr_analysis *analysis, struct orr_text *t
 void orr__report_steps(const struct orr_analysis *analysis, struct orr_text *text);
 void orr__report_annotations(const struct orr_analysis *analysis, struct orr_text *text);
 void orr__report_queues(const struct orr_analysis *analysis, struct orr_text *text);
+
+/* Memory of a trace that has counters and no allocations. */
+void orr__report_memory_counters(const struct orr_analysis *analysis, struct orr_text *text);
 
 #endif

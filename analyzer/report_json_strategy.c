@@ -1,4 +1,5 @@
 /* The parts of the JSON report about strategies: memory, communication, pipelines. */
+#include "analyzer/report_explain.h"
 #include "analyzer/report_json_internal.h"
 
 /* What the allocator had taken from the device: unknown without its counter. */
@@ -41,20 +42,33 @@ static void put_lines(struct json *j, const struct orr_memory_peak *peak) {
     put_close(j, "]");
 }
 
+static void put_bytes_or_null(struct json *j, const char *name, bool known, uint64_t bytes) {
+    if (known) {
+        put_count(j, name, bytes);
+    } else {
+        put_null(j, name);
+    }
+}
+
 void orr__json_memory(struct json *j, const struct orr_analysis *a) {
+    bool recorded = orr__records_allocations(a);
     put_open(j, "memory", "[");
     for (size_t d = 0; d < a->peaks.count; d++) {
         const struct orr_memory_peak *peak = &a->peaks.items[d];
         line(j);
         put_open(j, NULL, "{");
         put_count(j, "device", peak->device);
-        put_count(j, "peak_bytes", peak->peak_bytes);
+        put_bytes_or_null(j, "peak_bytes", recorded || peak->peak_bytes > 0, peak->peak_bytes);
         put_count(j, "capacity_bytes", peak->capacity_bytes);
-        put_count(j, "requested_peak_bytes", peak->buffer_peak_bytes);
-        put_count(j, "allocations", peak->allocations);
-        put_count(j, "live_at_end_bytes", peak->live_at_end);
+        put_bytes_or_null(j, "requested_peak_bytes", recorded, peak->buffer_peak_bytes);
+        put_bytes_or_null(j, "allocations", recorded, peak->allocations);
+        put_bytes_or_null(j, "live_at_end_bytes", recorded, peak->live_at_end);
         put_reserved(j, peak);
-        put_roles(j, peak);
+        if (recorded) {
+            put_roles(j, peak);
+        } else {
+            put_null(j, "roles");
+        }
         put_lines(j, peak);
         put_open(j, "top", "[");
         for (unsigned i = 0; i < peak->top_count; i++) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyzer/device_groups.h"
+#include "analyzer/report_explain.h"
 #include "analyzer/table.h"
 
 /* Rows of the tables; lines of the program only for the first few groups of devices. */
@@ -218,6 +219,10 @@ void orr__report_memory(const struct orr_analysis *analysis, struct orr_text *te
     for (size_t d = 0; d < analysis->peaks.count; d++) {
         allocations += analysis->peaks.items[d].allocations;
         allocations += analysis->peaks.items[d].peak_bytes > 0;
+    }
+    if (!orr__records_allocations(analysis)) {
+        orr__report_memory_counters(analysis, text);
+        return;
     }
     if (allocations == 0) {
         return;

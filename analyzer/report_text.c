@@ -45,6 +45,10 @@ static void add_verdict(struct report *r, const struct orr_device_report *d) {
     const char *text = busy == ORR_BUSY_COMM   ? "communication_bound"
                        : busy == ORR_BUSY_COPY ? "copy_bound"
                                                : orr_bound_text((enum orr_bound)busy);
+    if (busy == ORR_BUSY_NO_COST) {
+        orr__text_add(&r->text, " (by what, is not known)");
+        return;
+    }
     orr__text_add(&r->text, " (%s)", orr__text_hyphens(text, bound));
 }
 
