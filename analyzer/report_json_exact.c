@@ -95,16 +95,31 @@ static void put_exact_launch(struct json *j, const struct orr_device_report *r) 
     put_answer(j, "launch_bound", r->whole.bound);
 }
 
-/* Processes that ran work on a device, ascending; a source that knows one process only names
- * none. Streams of a device are sorted by process. */
+/* First stream of a device, where streams are sorted by it. */
+static size_t first_stream(const struct orr_events *events, uint32_t device) {
+    size_t low = 0, high = events->stream_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (events->streams[middle].device < device) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Processes that ran work on a device, ascending; a source that knows one process only names none.
+ * Sources that know several have their streams sorted by device and process. */
 static void put_processes(struct json *j, const struct orr_analysis *a, uint32_t device) {
     const struct orr_events *events = &a->events;
     uint64_t last = 0;
     put_open(j, "processes", "[");
-    for (size_t s = 0; s < events->stream_count; s++) {
+    for (size_t s = first_stream(events, device);
+         s < events->stream_count && events->streams[s].device == device; s++) {
         const struct orr_events_stream *stream = &events->streams[s];
         bool ran = events->stream_first[s + 1] > events->stream_first[s];
-        if (stream->device == device && ran && stream->process > last) {
+        if (ran && stream->process > last) {
             put_count(j, NULL, stream->process);
             last = stream->process;
         }
