@@ -560,6 +560,35 @@ static void damage_ends_a_table_and_is_told(void **state) {
     end(&r);
 }
 
+/* A name longer than a page lies on pages of its own, which may be damaged alone. */
+static void a_lost_name_is_told(void **state) {
+    (void)state;
+    struct reading r;
+    size_t size;
+    char sql[4096];
+    open_reading(&r, "trace.sqlite");
+    snprintf(sql, sizeof sql,
+             "%sUPDATE StringIds SET value = printf('%%.*c', 20000, 'k') "
+             "WHERE id = 20;",
+             nsys_two_processes_sql);
+    nsys_fixture_make(&r.fixture, nsys_base_sql, sql);
+    assert_int_equal(read_with(&r, &tolerant), ORR_OK);
+    assert_int_equal(strlen(r.t->commands[0].name), 20000);
+    char *bytes = slurp(r.fixture.path, &size);
+    char *name = NULL;
+    for (size_t at = 4096; at + 4096 <= size && !name; at += 4096) /* an overflow page of it */
+        name = memcmp(bytes + at + 4, "kkkkkkkk", 8) == 0 ? bytes + at : NULL;
+    assert_non_null(name);
+    memset(name, 0xff, 4); /* the next one is far away */
+    nsys_fixture_write(&r.fixture, bytes, size);
+    assert_int_equal(read_with(&r, &tolerant), ORR_OK);
+    assert_string_equal(r.t->commands[0].name, "unnamed kernel");
+    assert_non_null(finding(r.t, "import_damaged", "names of table StringIds"));
+    assert_int_equal(read_with(&r, &strict), ORR_INVALID);
+    free(bytes);
+    end(&r);
+}
+
 /* -- Memory ------------------------------------------------------------------------------------ */
 
 static void read_once(struct memory_counting *memory, void *context) {
@@ -612,6 +641,7 @@ int main(void) {
         cmocka_unit_test(the_file_is_left_alone_whatever_its_name),
         cmocka_unit_test(a_cut_file_is_read_up_to_the_cut),
         cmocka_unit_test(damage_ends_a_table_and_is_told),
+        cmocka_unit_test(a_lost_name_is_told),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,6 +143,11 @@ static enum orr_status note_rows(struct orr__nsys *nsys) {
         status = orr__nsys_problem(nsys, "import_skipped", "warning",
                                    "%" PRIu64 " rows have no time or no device and were left out",
                                    nsys->skipped);
+    if (status == ORR_OK && nsys->lost_texts > 0)
+        status = orr__nsys_problem(nsys, "import_damaged", "error",
+                                   "%" PRIu64 " names of table StringIds could not be read: what "
+                                   "they name has none, or counts as one",
+                                   nsys->lost_texts);
     if (status == ORR_OK && nsys->wrong > 0)
         status = orr__nsys_problem(nsys, "import_wrong_type", "warning",
                                    "%" PRIu64 " values are no integers and count as absent",

@@ -83,7 +83,8 @@ struct orr__nsys {
     const char *copy_names[16][9][9]; /* by kind, from and to; NULL: not made yet */
     bool has_processes; /* globalPid and globalTid exist where needed: else there is one process */
     uint64_t rows, skipped, wrong;
-    int64_t last_ns; /* largest end of anything, ORR_TIME_NONE before there is any */
+    uint64_t lost_texts; /* of StringIds, that were asked for and could not be read */
+    int64_t last_ns;     /* largest end of anything, ORR_TIME_NONE before there is any */
 };
 
 /* Something about the import that the user should know: a finding; with options->strict, and

@@ -61,11 +61,12 @@ enum orr_status orr__nsys_read_strings(struct orr__nsys *nsys) {
 static const char *fetch(struct orr__nsys *nsys, const struct orr__nsys_string *string) {
     const char *text = NULL;
     sqlite3_bind_int64(nsys->string_query, 1, string->rowid);
-    if (sqlite3_step(nsys->string_query) == SQLITE_ROW &&
-        sqlite3_column_type(nsys->string_query, 0) == SQLITE_TEXT) {
+    int code = sqlite3_step(nsys->string_query);
+    if (code == SQLITE_ROW && sqlite3_column_type(nsys->string_query, 0) == SQLITE_TEXT) {
         const char *value = (const char *)sqlite3_column_text(nsys->string_query, 0);
         text = value ? orr__builder_text(nsys->builder, value, strlen(value)) : NULL;
     }
+    nsys->lost_texts += !text;
     sqlite3_reset(nsys->string_query);
     return text ? text : "";
 }
