@@ -10,6 +10,8 @@ struct group {
     uint64_t process, correlation;
     int64_t begin_ns, end_ns; /* of all */
     uint32_t first;           /* the one with the smallest (begin, end), then name */
+    /* The same of records that do not end before they begin; ORR_TIME_NONE: there is none. */
+    int64_t good_begin_ns, good_end_ns;
 };
 
 struct linker {
@@ -52,6 +54,16 @@ static uint64_t process_of_host(const struct orr_timeline *t, uint32_t host) {
     return host < t->host_count ? t->hosts[host].process : 0;
 }
 
+static void add_good(struct group *group, const struct orr_timeline_call *c) {
+    if (c->begin_ns == ORR_TIME_NONE || c->end_ns < c->begin_ns)
+        return;
+    bool first = group->good_begin_ns == ORR_TIME_NONE;
+    if (first || c->begin_ns < group->good_begin_ns)
+        group->good_begin_ns = c->begin_ns;
+    if (first || c->end_ns > group->good_end_ns)
+        group->good_end_ns = c->end_ns;
+}
+
 static enum orr_status add_group(struct linker *l, uint64_t process, uint32_t call) {
     const struct orr_timeline_call *c = &l->timeline->calls[call];
     enum orr_status status = orr_memory_grow(l->memory, &l->groups, &l->group_capacity,
@@ -60,8 +72,15 @@ static enum orr_status add_group(struct linker *l, uint64_t process, uint32_t ca
         status = orr__index_add(&l->index, l->memory, hash_key(process, c->correlation),
                                 (uint32_t)l->group_count);
     if (status == ORR_OK)
-        l->groups[l->group_count++] =
-            (struct group){process, c->correlation, c->begin_ns, c->end_ns, call};
+        l->groups[l->group_count++] = (struct group){.process = process,
+                                                     .correlation = c->correlation,
+                                                     .begin_ns = c->begin_ns,
+                                                     .end_ns = c->end_ns,
+                                                     .first = call,
+                                                     .good_begin_ns = ORR_TIME_NONE,
+                                                     .good_end_ns = ORR_TIME_NONE};
+    if (status == ORR_OK)
+        add_good(&l->groups[l->group_count - 1], c);
     return status;
 }
 
@@ -69,6 +88,7 @@ static void join_group(const struct linker *l, struct group *group, uint32_t cal
     const struct orr_timeline_call *c = &l->timeline->calls[call];
     group->begin_ns = c->begin_ns < group->begin_ns ? c->begin_ns : group->begin_ns;
     group->end_ns = c->end_ns > group->end_ns ? c->end_ns : group->end_ns;
+    add_good(group, c);
     if (call_before(c, &l->timeline->calls[group->first]))
         group->first = call;
 }
@@ -110,8 +130,8 @@ static void link_commands(const struct linker *l) {
         const struct orr_timeline_call *call = &t->calls[group->first];
         c->call = call->id;
         c->host = c->caller = call->host;
-        c->enqueue_ns = group->begin_ns;
-        c->enqueued_ns = group->end_ns;
+        c->enqueue_ns = group->good_begin_ns;
+        c->enqueued_ns = group->good_end_ns;
     }
 }
 
