@@ -554,7 +554,8 @@ FROM slice_row AS r;
 --                             NULL if no host waited for it. Lies after e.
 -- submission + stream_wait + dep_wait + dispatch + device = e - a = total_ns, exactly. A command
 -- without a call, or one that starts before its call (s < a, two clocks that disagree), has NULL in
--- all but device_ns and sync_ns. Sums over overlapping commands are not elapsed time.
+-- all but device_ns and sync_ns. Imported traces do not say what was ready when: dispatch_ns contains
+-- dep_wait_ns there, and records that make no sense (see v_work) are left out. Sums over overlapping commands are not elapsed time.
 CREATE VIEW v_timing AS
 WITH
     -- Waits for an event or a future see the commands of one stream up to some position.
@@ -567,6 +568,8 @@ WITH
             start_ns AS s, finish_ns AS e, NULL AS sync
         FROM cmd_row
         WHERE code & 255 <= 3 AND start_ns IS NOT NULL AND finish_ns IS NOT NULL
+            AND (finish_ns >= start_ns AND (start_ns <> 0 OR finish_ns <> 0)
+                OR NOT EXISTS (SELECT 1 FROM meta WHERE key = 'source_format'))
         UNION ALL
         SELECT NULL, NULL, NULL, stream, seq, NULL, NULL, NULL, NULL, NULL, sync FROM reach),
     seen AS (
@@ -626,3 +629,226 @@ CREATE VIEW v_op_timing AS SELECT
     sum(t.sync_ns) AS sync_ns,
     sum(t.total_ns) AS total_ns
 FROM v_timing AS t GROUP BY t.op;
+
+---------------------------------------------------------------------------------------------------
+-- Part 4. Usual questions, of our own and of imported traces alike; docs/queries.md shows them
+--
+-- Definitions are those of `orrery analyze`, and so are the figures. All lengths are ns. Times
+-- overlap in these tables as they do in the trace: what says "union" counts a moment once, other
+-- sums do not. Costs are given for a trace of a million commands.
+
+-- Calls of runs of ours that launch captured graphs: all nodes carry the same stamps.
+CREATE VIEW v_graph_call AS SELECT host, enqueue_ns AS begin_ns, enqueued_ns AS end_ns,
+    min(id) AS cmd
+FROM cmd_row WHERE code & 255 = 10 AND enqueued_ns >= enqueue_ns
+GROUP BY host, enqueue_ns, enqueued_ns;
+
+-- Work of devices: kernel, collective, copy, fill. A record that makes no sense is none (an end
+-- before the start, both 0, a time beyond +-2^61); nor is what never started or never ended.
+--     class    compute; comm: a collective, in imported traces a kernel whose name says so; copy
+--     call, call_*   the call that enqueued it: call.id, in runs of ours cmd.id of the command, or of
+--              the graph launch that it is a node of; NULL: unlinked
+CREATE VIEW v_work AS SELECT
+    r.id AS cmd,
+    r.op,
+    r.device,
+    r.stream,
+    CASE r.code & 255 WHEN 0 THEN 'kernel' WHEN 1 THEN 'collective' WHEN 2 THEN 'copy'
+        WHEN 3 THEN 'fill' END AS kind,
+    CASE
+        WHEN r.code & 255 >= 2 THEN 'copy'
+        WHEN r.code & 255 = 1 THEN 'comm'
+        WHEN EXISTS (SELECT 1 FROM meta WHERE key = 'source_format')
+            AND r.name IN (SELECT id FROM text WHERE text LIKE '%nccl%' OR text LIKE '%rccl%'
+                OR text LIKE '%hccl%' OR text LIKE '%deepep%' OR text LIKE '%deep~_ep%' ESCAPE '~'
+                OR text LIKE '%nvshmem%' OR text LIKE '%msccl%') THEN 'comm'
+        ELSE 'compute' END AS class,
+    r.name AS name_id, -- text.id
+    (SELECT text FROM text WHERE id = r.name) AS name,
+    r.start_ns,
+    r.finish_ns,
+    r.finish_ns - r.start_ns AS device_ns,
+    r.host,
+    CASE WHEN r.enqueued_ns >= r.enqueue_ns THEN coalesce(
+        (SELECT call FROM cmd_import_row WHERE id = r.id),
+        (SELECT g.cmd FROM v_graph_call AS g WHERE g.host = r.host AND g.begin_ns = r.enqueue_ns
+            AND g.end_ns = r.enqueued_ns), r.id) END AS call,
+    CASE WHEN r.enqueued_ns >= r.enqueue_ns THEN r.enqueue_ns END AS call_begin_ns,
+    CASE WHEN r.enqueued_ns >= r.enqueue_ns THEN r.enqueued_ns END AS call_end_ns
+FROM cmd_row AS r
+WHERE r.code & 255 <= 3 AND r.finish_ns >= r.start_ns AND (r.start_ns <> 0 OR r.finish_ns <> 0)
+    AND r.start_ns >= -(1 << 61) AND r.finish_ns <= 1 << 61;
+
+-- Kernels and collectives by name, over all devices. 1.5 s.
+CREATE VIEW v_kernel AS SELECT
+    (SELECT text FROM text WHERE id = name_id) AS name,
+    class,
+    count(*) AS count,
+    sum(device_ns) AS sum_ns,
+    min(device_ns) AS min_ns,
+    max(device_ns) AS max_ns,
+    sum(device_ns) / count(*) AS mean_ns
+FROM v_work WHERE kind IN ('kernel', 'collective') GROUP BY name_id, class;
+
+-- Devices: the window from the first start to the last end, and how it is spent. Unions. 6 s.
+-- compute + exposed_comm + exposed_copy + idle = span, exactly; `orrery analyze` divides idle.
+CREATE VIEW v_device AS
+WITH
+    reach AS (SELECT *,
+        max(finish_ns) OVER (PARTITION BY device ORDER BY start_ns, finish_ns
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS p,
+        max(finish_ns) OVER (PARTITION BY device, class ORDER BY start_ns, finish_ns
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS p_class,
+        max(finish_ns) OVER (PARTITION BY device, class = 'copy' ORDER BY start_ns, finish_ns
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS p_kernels
+        FROM v_work),
+    total AS (SELECT device,
+        count(*) AS ops,
+        min(start_ns) AS first_ns,
+        max(finish_ns) AS last_ns,
+        sum(max(0, finish_ns - max(start_ns, coalesce(p, start_ns)))) AS busy_ns,
+        sum(CASE WHEN class = 'compute'
+            THEN max(0, finish_ns - max(start_ns, coalesce(p_class, start_ns))) ELSE 0 END)
+            AS compute_ns,
+        sum(CASE WHEN class = 'comm'
+            THEN max(0, finish_ns - max(start_ns, coalesce(p_class, start_ns))) ELSE 0 END)
+            AS comm_ns,
+        sum(CASE WHEN class = 'copy'
+            THEN max(0, finish_ns - max(start_ns, coalesce(p_class, start_ns))) ELSE 0 END)
+            AS copy_ns,
+        sum(CASE WHEN class <> 'copy'
+            THEN max(0, finish_ns - max(start_ns, coalesce(p_kernels, start_ns))) ELSE 0 END)
+            AS kernels_ns
+        FROM reach GROUP BY device)
+SELECT
+    device,
+    ops,
+    first_ns,
+    last_ns,
+    last_ns - first_ns AS span_ns,
+    busy_ns,
+    compute_ns,
+    comm_ns,
+    copy_ns,
+    kernels_ns - compute_ns AS exposed_comm_ns,
+    busy_ns - kernels_ns AS exposed_copy_ns,
+    compute_ns + comm_ns - kernels_ns AS comm_compute_overlap_ns,
+    last_ns - first_ns - busy_ns AS idle_ns
+FROM total;
+
+-- Idle time of devices: stretches without any work. `next` is the command that ends one. 3 s.
+CREATE VIEW v_idle AS
+WITH reach AS (SELECT *,
+    max(finish_ns) OVER (PARTITION BY device ORDER BY start_ns, finish_ns,
+        call_begin_ns IS NULL, call_begin_ns, stream, cmd
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS p
+    FROM v_work)
+SELECT device, p AS begin_ns, start_ns AS end_ns, start_ns - p AS idle_ns, cmd AS next
+FROM reach WHERE start_ns > p;
+
+-- The same within streams, with a cause: unlinked (nobody knows who enqueued what comes next), host
+-- (it was not enqueued yet), short (below 30 ns), queued (it was there, and waited for something
+-- else). 3 s.
+CREATE VIEW v_gap AS
+WITH reach AS (SELECT *,
+    max(finish_ns) OVER (PARTITION BY device, stream ORDER BY start_ns, finish_ns,
+        call_begin_ns IS NULL, call_begin_ns, cmd
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS p
+    FROM v_work)
+SELECT device, stream, p AS begin_ns, start_ns AS end_ns, start_ns - p AS idle_ns,
+    CASE WHEN call_begin_ns IS NULL THEN 'unlinked' WHEN call_begin_ns > p THEN 'host'
+        WHEN start_ns - p < 30 THEN 'short' ELSE 'queued' END AS class,
+    cmd AS next
+FROM reach WHERE start_ns > p;
+
+-- API calls; those that count as one are one row. `ops` is how much work it enqueued. In a run of
+-- ours every command has one, and a graph launch is that of all its nodes. 4 s.
+CREATE VIEW v_call AS
+WITH
+    owned AS (SELECT call, count(*) AS ops FROM v_work WHERE call IS NOT NULL GROUP BY call),
+    merged AS (SELECT coalesce(merged, id) AS call, count(*) AS records,
+            min(begin_ns) FILTER (WHERE end_ns >= begin_ns) AS a,
+            max(end_ns) FILTER (WHERE end_ns >= begin_ns) AS b
+        FROM call_row GROUP BY 1)
+SELECT
+    m.call,     -- call.id; in runs of ours cmd.id
+    c.host,
+    (SELECT text FROM text WHERE id = c.name) AS name,
+    m.a AS begin_ns, -- of records that do not end before they begin; NULL: there is none
+    m.b AS end_ns,
+    m.b - m.a AS call_ns,
+    m.records,
+    coalesce(o.ops, 0) AS ops
+FROM merged AS m JOIN call_row AS c ON c.id = m.call LEFT JOIN owned AS o ON o.call = m.call
+UNION ALL
+SELECT r.id, r.host, (SELECT text FROM text WHERE id = r.name), r.enqueue_ns, r.enqueued_ns,
+    r.enqueued_ns - r.enqueue_ns, 1, coalesce(o.ops, 0)
+FROM cmd_row AS r LEFT JOIN owned AS o ON o.call = r.id
+WHERE r.enqueued_ns >= r.enqueue_ns AND r.host IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'source_format')
+    AND (r.code & 255 = 10 OR NOT EXISTS (SELECT 1 FROM v_graph_call AS g WHERE g.host = r.host
+        AND g.begin_ns = r.enqueue_ns AND g.end_ns = r.enqueued_ns));
+
+-- Launches by device: calls that enqueued work of it, each once; `ops` is that work. 3 s.
+CREATE VIEW v_launch AS
+WITH launch AS (SELECT device, call, call_begin_ns AS a, call_end_ns AS b, count(*) AS ops
+    FROM v_work WHERE call IS NOT NULL GROUP BY device, call)
+SELECT device, count(*) AS calls, sum(ops) AS ops, sum(b - a) AS sum_ns, min(b - a) AS min_ns,
+    max(b - a) AS max_ns, sum(b - a) / count(*) AS mean_ns
+FROM launch GROUP BY device;
+
+-- What the user named on threads (steps, layers), and the work that was enqueued meanwhile there.
+-- Nested ones count it all. Annotations times commands of their thread: narrow it by name first.
+CREATE VIEW v_step AS SELECT
+    s.id AS slice,
+    (SELECT text FROM text WHERE id = s.name) AS name,
+    s.host,
+    s.begin_ns,
+    s.end_ns,
+    s.end_ns - s.begin_ns AS step_ns,
+    (SELECT count(*) FROM v_work AS w WHERE w.host = s.host AND w.call_begin_ns >= s.begin_ns
+        AND w.call_begin_ns < s.end_ns) AS ops,
+    (SELECT coalesce(sum(w.device_ns), 0) FROM v_work AS w WHERE w.host = s.host
+        AND w.call_begin_ns >= s.begin_ns AND w.call_begin_ns < s.end_ns) AS device_ns
+FROM slice_row AS s
+WHERE s.kind = 0 AND s.host IS NOT NULL AND s.end_ns >= s.begin_ns;
+
+-- Collectives whose members are in the trace: who arrived last, how long the others waited for it
+-- in all, and the transfer behind that. A member arrives when it starts; simulated ones start
+-- together, and arrive when all they waited for is done. Clocks are what they are in the trace. 2 s.
+CREATE VIEW v_collective AS
+WITH
+    member AS (SELECT m.collective, m.rank, r.finish_ns,
+            CASE WHEN EXISTS (SELECT 1 FROM meta WHERE key = 'source_format') THEN r.start_ns
+                ELSE coalesce(r.ready_ns, r.start_ns) END AS arrival_ns
+        FROM collective_member AS m JOIN cmd_row AS r ON r.id = m.cmd
+        WHERE r.finish_ns >= r.start_ns),
+    total AS (SELECT collective, count(*) AS members, max(arrival_ns) AS arrival_ns,
+            max(arrival_ns) - min(arrival_ns) AS spread_ns,
+            count(*) * max(arrival_ns) - sum(arrival_ns) AS wait_ns,
+            min(finish_ns) - max(arrival_ns) AS transfer_ns
+        FROM member GROUP BY collective)
+SELECT
+    t.collective,
+    (SELECT text FROM text WHERE id = c.kind) AS kind,
+    c.communicator,
+    c.seq,
+    c.bytes,
+    t.members,
+    t.arrival_ns,
+    t.spread_ns,
+    (SELECT min(rank) FROM member AS m WHERE m.collective = t.collective
+        AND m.arrival_ns = t.arrival_ns) AS last_rank,
+    t.wait_ns,
+    t.transfer_ns -- negative: the members do not overlap, or clocks disagree
+FROM total AS t JOIN collective_row AS c ON c.id = t.collective;
+
+-- Counters by device ('memory bytes' among them): the largest value, and when it was reached
+-- first. 1 s.
+CREATE VIEW v_memory AS SELECT
+    device,
+    (SELECT text FROM text WHERE id = name) AS name,
+    max(value) AS peak, -- with it, of a bare column, SQLite takes the row that has the maximum
+    ts_ns AS peak_ns,
+    count(*) AS changes
+FROM counter_row GROUP BY device, name;
