@@ -13,9 +13,9 @@
  *
  * The cells are exact: over the kinds, those of a device sum to its window, cell by cell. At most
  * ORR_REPORT_HTML_DEVICES devices have them. A counter has its largest value of each cell, at the
- * cells where that changes. The document of several ranks is a third one (id "set"). A document above ORR_REPORT_HTML_BYTES is cut: of
- * each long array only the first items stay, which `left_out` counts, so that the file stays a few
- * MB whatever the trace.
+ * cells where that changes. The document of several ranks is a third one (id "set"). A document
+ * above ORR_REPORT_HTML_BYTES is cut: of each long array only the first items stay, which
+ * `left_out` counts, so that the file stays a few MB whatever the trace.
  *
  * Names from the trace are data in it, never markup: they stand in JSON, where `<`, `>`, `&` and
  * the line separators of Unicode are escaped.
