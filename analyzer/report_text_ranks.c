@@ -2,6 +2,7 @@
 #include "analyzer/report_text_ranks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "analyzer/rank_bubble.h"
 #include "analyzer/report_set.h"
@@ -9,7 +10,13 @@
 #include "analyzer/table.h"
 #include "analyzer/times.h"
 
-enum { RANK_ROWS = 16, COLLECTIVE_ROWS = 12, REFUSAL_ROWS = 8, MISSING_SHOWN = 16 };
+enum {
+    RANK_ROWS = 16,
+    COLLECTIVE_ROWS = 12,
+    REFUSAL_ROWS = 8,
+    MISSING_SHOWN = 16,
+    FINDING_ROWS = 16
+};
 
 static void add_missing(const struct orr_ranks *ranks, struct orr_text *text) {
     for (size_t i = 0, last; i < ranks->missing_count && i < MISSING_SHOWN; i = last + 1) {
@@ -325,6 +332,23 @@ static void add_path(const struct orr_report_set *set, struct orr_text *text) {
     orr_rank_path_free(set->memory, &path);
 }
 
+/* What is wrong with the traces, as far as it is worth a warning: the rest is the doctor's. */
+static void add_findings(const struct orr_report_set *set, struct orr_text *text) {
+    const struct orr_analysis_findings *findings = &set->whole->findings;
+    size_t shown = 0, all = 0;
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct orr_analysis_finding *f = &findings->items[i];
+        if (strcmp(f->severity, "note") == 0 || ++all > FINDING_ROWS) {
+            continue;
+        }
+        orr__text_add(text, "%s  %s: %s: %s\n", shown++ == 0 ? "\nfindings\n" : "", f->severity,
+                      f->kind, f->message);
+    }
+    if (all > shown) {
+        orr__text_add(text, "  (%zu more: --json lists those of each trace)\n", all - shown);
+    }
+}
+
 static void add_bubbles(const struct orr_report_set *set, struct orr_text *text) {
     struct orr_rank_bubbles bubbles;
     if (orr_rank_bubbles_compute(set->ranks, set->whole, set->memory, &bubbles) != ORR_OK) {
@@ -393,6 +417,7 @@ enum orr_status orr_report_text_set(const struct orr_report_set *set, char **out
     add_devices(set, &text);
     add_path(set, &text);
     add_bubbles(set, &text);
+    add_findings(set, &text);
     orr__text_add(&text, "\nEach trace alone: orrery analyze FILE; all documents: --json\n");
     *out_text = NULL;
     *out_length = 0;

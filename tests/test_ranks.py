@@ -434,6 +434,28 @@ def times_at_the_end_of_the_world_do_not_wrap(folder):
 
 
 @test
+def a_rank_whose_file_is_cut_is_told_and_not_guessed(folder):
+    ranks, truth = job(random.Random(SEED), 3, 6)
+    paths = write(ranks, folder)
+    size = os.path.getsize(paths[1])
+    os.truncate(paths[1], size * 2 // 3)
+    text = run("analyze", *paths).stdout
+    for words in ("counts differ: 6 on rank 0", "import_cut: rank 1: "):
+        if words not in text:
+            raise Wrong(f"{words!r} is not in the report:\n{text[:2000]}")
+    analysis = analyze(*paths)["rank_analysis"]
+    expect("straggler", (analysis["straggler"], analysis["stragglers"]), (None, None))
+    # With sequence numbers, what is there is matched.
+    ranks, truth = job(random.Random(SEED), 3, 6, named=True)
+    paths = write(ranks, folder)
+    os.truncate(paths[1], os.path.getsize(paths[1]) * 2 // 3)
+    transfers = [c["transfer_ns"] for c in analyze(*paths)["rank_analysis"]["collectives"]]
+    expect("transfers", transfers, truth.transfers[:len(transfers)])
+    if not 0 < len(transfers) < 6:
+        raise Wrong(f"{len(transfers)} of 6 are matched")
+
+
+@test
 def a_set_that_was_imported_says_the_same(folder):
     if " import " not in run("--help").stdout.replace("\n", " "):
         print("# no verb import here")
