@@ -5,8 +5,8 @@
 #include "analyzer/sort.h"
 #include "analyzer/times.h"
 
-/* When ops of one device come, ascending, and go: their starts, in the device's order. Each goes when
- * it comes or later. */
+/* When ops of one device come, ascending, and go: their starts, in the device's order. Each goes
+ * when it comes or later. */
 struct changes {
     const struct orr_events *events;
     const uint32_t *order; /* the device's ops */
@@ -60,7 +60,8 @@ static int64_t next_start(struct sweep *s) {
     return INT64_MAX;
 }
 
-/* The stretches of one depth, one after another: [time_ns, *out_end) has `depth`; false at the end. */
+/* The stretches of one depth, one after another: [time_ns, *out_end) has `depth`; false at the
+ * end. */
 static bool next_stretch(struct sweep *s, int64_t end_ns, int64_t *out_end) {
     const struct changes *c = s->changes;
     if (s->time_ns >= end_ns) {
