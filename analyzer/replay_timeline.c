@@ -100,11 +100,120 @@ static enum orr_status add_call(struct filler *f, size_t command) {
     return orr__replay_call(f->plan, &call, &f->call_of[command]);
 }
 
+/* ------------------------------------------------------------------------------------------------
+ * Dispatch hosts: the caller hands a launch over in 1 ns, and the device's dispatch host makes the
+ * call once it is free. When it was handed over is not recorded, but follows: an idle dispatch host
+ * calls at once; a busy one was given it 1 ns after what the caller did before. */
+
+enum { HAND_OVER_NS = 1 };
+
+struct hand_over {
+    int64_t *clocks;      /* by host: its last known time */
+    int64_t *busy_until;  /* by host: its last call's end */
+    uint32_t *next_sync;  /* by host: the first of its syncs that is not behind its clock */
+    uint32_t *after_sync; /* by sync: the next one of its host */
+};
+
+static bool is_handed_over(const struct orr_timeline_command *c) {
+    return c->caller != c->host && c->caller != ORR_ID_NONE && c->host != ORR_ID_NONE;
+}
+
+/* Syncs by host, in their order. */
+static void chain_syncs(const struct orr_timeline *t, struct hand_over *h) {
+    for (size_t i = 0; i < t->host_count; i++) {
+        h->clocks[i] = h->busy_until[i] = INT64_MIN;
+        h->next_sync[i] = ORR_EVENTS_NONE;
+    }
+    for (size_t i = t->sync_count; i > 0; i--) {
+        uint32_t host = host_index(t, t->syncs[i - 1].host);
+        if (host != ORR_EVENTS_NONE) {
+            h->after_sync[i - 1] = h->next_sync[host];
+            h->next_sync[host] = (uint32_t)(i - 1);
+        }
+    }
+}
+
+/* The caller's time at its next hand-over, if the dispatch host begins it at begin_ns: waits that
+ * it had reached, or that were over by then, are behind it. */
+static int64_t time_of_hand_over(const struct orr_timeline *t, struct hand_over *h, uint32_t caller,
+                                 uint32_t host, int64_t begin_ns) {
+    int64_t *clock = &h->clocks[caller];
+    for (uint32_t s = h->next_sync[caller]; s != ORR_EVENTS_NONE; s = h->next_sync[caller]) {
+        const struct orr_timeline_sync *sync = &t->syncs[s];
+        if (*clock < sync->begin_ns && begin_ns < sync->end_ns) {
+            break;
+        }
+        *clock = orr__max_ns(*clock, sync->end_ns);
+        h->next_sync[caller] = h->after_sync[s];
+    }
+    bool idle = begin_ns > h->busy_until[host] || *clock == INT64_MIN;
+    int64_t earliest = idle ? begin_ns : *clock + HAND_OVER_NS;
+    *clock = orr__max_ns(*clock, orr__min_ns(earliest, begin_ns));
+    return orr__min_ns(*clock, begin_ns);
+}
+
+static enum orr_status add_hand_over(struct filler *f, struct hand_over *h, size_t command) {
+    const struct orr_timeline_command *c = &f->timeline->commands[command];
+    uint32_t call = f->call_of[command];
+    if (call == ORR_EVENTS_NONE) {
+        return ORR_OK;
+    }
+    uint32_t host = f->plan->replay->calls[call].thread;
+    uint32_t caller = host_index(f->timeline, c->caller);
+    enum orr_status status = ORR_OK;
+    if (!is_handed_over(c) || caller == ORR_EVENTS_NONE) {
+        h->clocks[host] = orr__max_ns(h->clocks[host], c->enqueued_ns);
+    } else if (c->enqueue_ns >= h->busy_until[host]) { /* else it is part of the call before it */
+        int64_t at_ns = time_of_hand_over(f->timeline, h, caller, host, c->enqueue_ns);
+        struct orr_replay_call given = {.begin_ns = at_ns, .end_ns = at_ns, .thread = caller};
+        uint32_t index;
+        status = orr__replay_call(f->plan, &given, &index);
+        if (status == ORR_OK) {
+            status = orr__replay_link(f->plan, ORR__AT_CALL_END, index, ORR__AT_CALL_BEGIN, call);
+        }
+    }
+    h->busy_until[host] = orr__max_ns(h->busy_until[host], c->enqueued_ns);
+    return status;
+}
+
+static enum orr_status add_hand_overs(struct filler *f) {
+    const struct orr_timeline *t = f->timeline;
+    const struct orr_memory *memory = f->plan->memory;
+    bool any = false;
+    for (size_t i = 0; i < t->command_count && !any; i++) {
+        any = is_handed_over(&t->commands[i]);
+    }
+    if (!any) {
+        return ORR_OK;
+    }
+    struct hand_over h = {
+        .clocks = orr_memory_alloc(memory, t->host_count * sizeof *h.clocks),
+        .busy_until = orr_memory_alloc(memory, t->host_count * sizeof *h.busy_until),
+        .next_sync = orr_memory_alloc(memory, t->host_count * sizeof *h.next_sync),
+        .after_sync = orr_memory_alloc(memory, t->sync_count * sizeof *h.after_sync)};
+    bool all = h.clocks && h.busy_until && h.next_sync && h.after_sync;
+    enum orr_status status = all ? ORR_OK : ORR_NO_MEMORY;
+    if (all) {
+        chain_syncs(t, &h);
+    }
+    for (size_t i = 0; i < t->command_count && status == ORR_OK; i++) {
+        status = add_hand_over(f, &h, i);
+    }
+    orr_memory_free(memory, h.clocks);
+    orr_memory_free(memory, h.busy_until);
+    orr_memory_free(memory, h.next_sync);
+    orr_memory_free(memory, h.after_sync);
+    return status;
+}
+
 static enum orr_status add_calls(struct filler *f) {
     const struct orr_timeline *t = f->timeline;
     enum orr_status status = ORR_OK;
     for (size_t i = 0; i < t->command_count && status == ORR_OK; i++) {
         status = add_call(f, i);
+    }
+    if (status == ORR_OK) {
+        status = add_hand_overs(f);
     }
     for (size_t i = 0; i < t->sync_count && status == ORR_OK; i++) {
         const struct orr_timeline_sync *sync = &t->syncs[i];

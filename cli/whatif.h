@@ -31,7 +31,8 @@ struct orr_whatif_change {
     struct orr_device_spec *specs; /* as the first run had them; owned */
     size_t spec_count;
     const struct orr_memory *memory;
-    uint8_t *spans;             /* by collective: its members are in several nodes; owned */
+    bool dispatches; /* dispatch hosts launch: an operator's other part is its caller's */
+    uint8_t *spans;  /* by collective: its members are in several nodes; owned */
     struct orr_perturb perturb; /* the first run's rules, changed */
     bool perturbs, possible;
     char how[ORR_WHATIF_NAME_MAX]; /* what was changed, or why it is not possible */

@@ -57,8 +57,14 @@ void orr_whatif_tune_device(struct orr_device_spec *spec,
 void orr_whatif_tune(void *context, struct orr_device_spec *devices, size_t count) {
     const struct orr_whatif_change *change = context;
     for (size_t s = 0; s < change->request->setting_count; s++)
-        for (size_t d = 0; d < count; d++)
+        for (size_t d = 0; d < count; d++) {
+            const struct orr_device_spec before = devices[d];
             orr_whatif_tune_device(&devices[d], &change->request->settings[s]);
+            int64_t callers_ns = before.host_operator_ns - before.host_launch_ns;
+            if (change->dispatches && callers_ns > 0 &&
+                change->request->settings[s].key == ORR_WHATIF_LAUNCH_COST)
+                devices[d].host_operator_ns = devices[d].host_launch_ns + callers_ns;
+        }
 }
 
 /* ------------------------------------------------------------------------------------------------

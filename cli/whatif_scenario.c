@@ -154,6 +154,8 @@ static enum orr_exit answer(const struct orr_cli *cli, const struct orr_session_
     if (orr_whatif_compute(run->analysis, request->settings, request->setting_count, &machine,
                            cli->memory, &whatif, &error) != ORR_OK)
         return orr_cli_fail(cli, &error);
+    const char *runner = orr_timeline_meta(run->timeline, "runner");
+    change->dispatches = runner && strcmp(runner, "per-device") == 0;
     orr_whatif_plan(whatif, change);
     bool again = !request->no_rerun && simulated && change->possible;
     snprintf(rerun.how, sizeof rerun.how, "%s",
