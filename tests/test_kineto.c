@@ -566,6 +566,21 @@ static void repairs_are_told_once_for_each_sort(void **unused) {
     orr_timeline_destroy(&t);
 }
 
+static void a_zero_byte_ends_nothing(void **unused) {
+    (void)unused;
+    static const char text[] = "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"kernel\0\0\","
+                               "\"name\":\"a\0b\",\"pid\":8,\"tid\":7,\"ts\":1,\"dur\":1}]}";
+    struct orr_memory memory = orr_memory_system();
+    struct orr_timeline *t;
+    assert_int_equal(read_bytes(text, sizeof text - 1, false, &memory, &t, NULL), ORR_OK);
+    assert_int_equal(t->command_count, 0); /* that is not "kernel" */
+    assert_int_equal(t->slice_count, 1);
+    assert_string_equal(t->slices[0].name, "a\xef\xbf\xbd"
+                                           "b");
+    assert_int_equal(t->source.repaired, 3);
+    orr_timeline_destroy(&t);
+}
+
 static void strict_readers_want_whole_texts(void **unused) {
     (void)unused;
     static const struct {
@@ -854,6 +869,7 @@ int main(void) {
         cmocka_unit_test(printing_and_order_change_nothing),
         cmocka_unit_test(a_cut_text_is_read_and_flagged),
         cmocka_unit_test(repairs_are_told_once_for_each_sort),
+        cmocka_unit_test(a_zero_byte_ends_nothing),
         cmocka_unit_test(strict_readers_want_whole_texts),
         cmocka_unit_test(other_json_is_no_trace),
         cmocka_unit_test_setup_teardown(gzip_is_read_as_far_as_it_goes, open_files, close_files),

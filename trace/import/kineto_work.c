@@ -33,7 +33,7 @@ static const struct {
 static bool equal_without_case(const char *text, size_t length, const char *lower) {
     for (size_t i = 0; i < length; i++) {
         char c = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] + 32) : text[i];
-        if (c != lower[i]) /* also at the end of `lower` */
+        if (lower[i] == '\0' || c != lower[i])
             return false;
     }
     return lower[length] == '\0';
