@@ -86,14 +86,13 @@ static enum orr_status cut_document(const char *document, size_t length,
     return ORR_NO_MEMORY;
 }
 
-static void put_cut(struct json *j, const struct orr__html_cut *cut) {
-    put_open(j, "left_out", "{");
+/* What was left out of a document: {NAME: items}. */
+static void put_cut(struct json *j, const char *name, const struct orr__html_cut *cut) {
+    put_open(j, name, "{");
     if (cut->left_out.text.data) {
         add(&j->text, cut->left_out.text.data);
     }
     put_close(j, "}");
-    put_count(j, "left_out_nested", cut->nested);
-    put_count(j, "texts_cut", cut->characters);
 }
 
 static void add_script(struct orr_text *text, const char *id, const char *json, size_t length) {
@@ -103,13 +102,17 @@ static void add_script(struct orr_text *text, const char *id, const char *json, 
 }
 
 static enum orr_status add_overview(struct page *p, const struct orr_report_html_extra *extra,
-                                    const struct orr__html_cut *cut) {
+                                    const struct orr__html_cut *cut,
+                                    const struct orr__html_cut *set_cut) {
     const struct orr_memory *memory = p->a->memory;
     struct json j = {.text = {.memory = memory}, .memory = memory};
     put_open(&j, NULL, "{");
     enum orr_status status =
         extra && extra->verdict ? put_verdict(&j, extra->verdict) : put_own_verdict(&j, p->a);
-    put_cut(&j, cut);
+    put_cut(&j, "left_out", cut);
+    put_cut(&j, "set_left_out", set_cut);
+    put_count(&j, "left_out_nested", cut->nested + set_cut->nested);
+    put_count(&j, "texts_cut", cut->characters + set_cut->characters);
     if (status == ORR_OK) {
         status = orr__html_overview(&j, p->a);
     }
@@ -153,7 +156,7 @@ static enum orr_status add_data(struct page *p, const struct orr_report_html_ext
         status = add_document(p, "set", extra->set, extra->set_length, &set_cut);
     }
     if (status == ORR_OK) {
-        status = add_overview(p, extra, &cut);
+        status = add_overview(p, extra, &cut, &set_cut);
     }
     orr__text_free(&cut.left_out.text);
     orr__text_free(&set_cut.left_out.text);

@@ -6,7 +6,8 @@
  * section of the document; those that it has no drawing for become tables, so that a new section
  * of the report needs nothing here.
  *
- *     overview   {begin_ns, cell_ns, cells, verdict, kinds[], left_out{NAME: count},
+ *     overview   {verdict, left_out{NAME: count}, set_left_out{}, left_out_nested, texts_cut,
+ *                 begin_ns, window_ns, cell_ns, cells, kinds[],
  *                 devices[{id, name, ns{KIND: [ns of each cell]}}], devices_left_out,
  *                 path{ns{KIND: [...]}},
  *                 counters[{device, name, points[[cell, value], ...]}], counters_left_out}

@@ -76,11 +76,12 @@ function verdictSection(doc, overview) {
             " Times come from a cost model, and so does every class below: nothing here was " +
             "measured on a real device."));
     }
-    const cut = Object.entries(overview.left_out || {});
-    if (cut.length > 0 || overview.left_out_nested > 0) {
+    const cut = [...Object.entries(overview.left_out || {}),
+                 ...Object.entries(overview.set_left_out || {})];
+    if (cut.length > 0 || overview.left_out_nested > 0 || overview.texts_cut > 0) {
         box.append(note("This page holds the first rows of long lists only; left out: ",
             cut.map(([name, count]) => `${countText(count)} of ${words(name)}`).join(", ") ||
-            "some rows within others",
+            "some rows within others, ends of long texts",
             ". ", element("code", null, "orrery analyze --json"), " has them all."));
     }
     if ((doc.devices || []).length > 0) { box.append(verdictFacts(doc)); }
