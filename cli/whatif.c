@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "cli/subject.h"
-#include "trace/import.h"
+#include "cli/rank_set.h"
+#include "cli/traces.h"
 
 static const char usage[] =
-    "usage: orrery whatif TRACE --set KEY=VALUE ... [--json]\n"
+    "usage: orrery whatif TRACE... --set KEY=VALUE ... [--json]\n"
     "       orrery whatif SCENARIO.lua --set KEY=VALUE ... [--json] [--rerun 'key=value ...']\n"
     "                     [--no-rerun] [key=value ...] [options of orrery run]\n"
     "\n"
@@ -111,24 +112,22 @@ static enum orr_exit predict(const struct orr_cli *cli, const struct orr_timelin
     return exit;
 }
 
-static enum orr_exit of_trace(const struct orr_cli *cli, const char *path,
-                              const struct orr_whatif_request *request) {
+/* Traces of several ranks are predicted as one, collectives joined and clocks corrected. */
+static enum orr_exit of_traces(const struct orr_cli *cli, const struct orr_cli_positional *words,
+                               const struct orr_whatif_request *request) {
     struct orr_error error = {0};
-    struct orr_import_options options = {0};
     struct orr_traces traces = {0};
-    if (orr_traces_read(path, &options, cli->memory, &traces, &error) != ORR_OK)
-        return orr_cli_fail(cli, &error);
-    enum orr_exit exit;
-    if (traces.count == 1) {
-        exit = predict(cli, traces.items[0].timeline, path, request);
-    } else {
-        (void)orr_error_set(
-            &error, ORR_UNSUPPORTED,
-            "%s: %zu traces; whatif predicts one (of several ranks: `orrery import` "
-            "makes one of them)",
-            path, traces.count);
-        exit = orr_cli_fail(cli, &error);
-    }
+    struct orr_timeline *joined = NULL;
+    char name[ORR_CLI_SET_NAME_MAX];
+    enum orr_status status =
+        orr_cli_read_traces(cli, words->items, words->count, NULL, &traces, &error);
+    if (status == ORR_OK && traces.count != 1)
+        status = orr_cli_join_traces(cli, &traces, &joined, &error);
+    enum orr_exit exit = status == ORR_OK
+                             ? predict(cli, joined ? joined : traces.items[0].timeline,
+                                       orr_cli_set_name(words->items, words->count, name), request)
+                             : orr_cli_fail(cli, &error);
+    orr_timeline_destroy(&joined);
     orr_traces_free(cli->memory, &traces);
     return exit;
 }
@@ -146,13 +145,13 @@ enum orr_exit orr_cli_whatif(const struct orr_cli *cli, int argc, char **argv) {
         exit = orr_cli_parse(cli, argc, argv, usage, none, &words, &help);
         if (exit != ORR_EXIT_OK || help)
             return exit;
-        if (words.count != 1)
-            return orr_cli_usage(cli, argv[0], "expected one trace or a scenario");
+        if (words.count == 0)
+            return orr_cli_usage(cli, argv[0], "expected a trace or a scenario");
         if (request.rerun || request.no_rerun)
             return orr_cli_usage(cli, argv[0], "--rerun and --no-rerun are for scenarios");
     }
     if (request.setting_count == 0)
         return orr_cli_usage(cli, argv[0], "expected --set KEY=VALUE");
     return scenario ? orr_whatif_scenario(cli, argc, argv, usage, &request)
-                    : of_trace(cli, words.items[0], &request);
+                    : of_traces(cli, &words, &request);
 }

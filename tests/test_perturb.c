@@ -25,6 +25,7 @@ static void a_text_is_read_and_written(void **state) {
         {" jitter=.5 ", NULL},
         {"seed=18446744073709551615;host_jitter=0.5", "seed=18446744073709551615 host_jitter=0.5"},
         {"straggler=by:1.5,device:3", "straggler=device:3,by:1.5"},
+        {"straggler=by:0.5,name:gemm,device:0", "straggler=device:0,name:gemm,by:0.5"},
         {"slow_link=device:0,peer:host,by:10,at:2us", "slow_link=device:0,peer:host,at:2000,by:10"},
         {"memory=bytes:2MiB", "memory=bytes:2097152"},
         {"delay=name:matmul,ns:1ms,nth:2", "delay=name:matmul,nth:2,ns:1000000"},

@@ -56,7 +56,7 @@ WRONG = [
     (["x.db", "--set", "lunch_cost=0"], "did you mean 'launch_cost'"),
     (["x.db", "--set", "launch_cost"], "expected KEY=VALUE"),
     (["x.db"], "expected --set KEY=VALUE"),
-    (["--set", "graph=on"], "expected one trace or a scenario"),
+    (["--set", "graph=on"], "expected a trace or a scenario"),
     (["x.db", "--set", "graph=on", "--no-rerun"], "are for scenarios"),
 ]
 
@@ -152,7 +152,7 @@ def main():
         check_wrong(arguments, message)
     check_own_trace()
     traces = [path for path in sorted(TRACES.glob("*"))
-              if path.name.endswith((".json", ".json.gz", ".sqlite"))] if TRACES.is_dir() else []
+              if path.name.endswith((".json", ".gz", ".sqlite"))] if TRACES.is_dir() else []
     for path in traces:
         check_sums(path, f"{path.name}: unchanged, it is itself")
     if not traces:
