@@ -313,19 +313,9 @@ static void put_segment(struct json *j, const struct orr_analysis *a,
     put_close(j, "}");
 }
 
-static void put_path(struct json *j, const struct orr_report_set *set) {
-    const struct orr_critical_path *p = &set->whole->path;
-    struct orr_rank_path path = {0};
-    if (!set->ranks->aligned) {
-        put_null(j, "critical_path");
-        return;
-    }
-    if (orr_rank_path_compute(set->ranks, set->whole, set->memory, &path) != ORR_OK) {
-        j->text.failed = true;
-        return;
-    }
+static void put_path_parts(struct json *j, const struct orr_report_set *set,
+                           const struct orr_critical_path *p, const struct orr_rank_path *path) {
     int64_t sum = 0;
-    put_open(j, "critical_path", "{");
     put_int(j, "length_ns", p->end_ns - p->begin_ns);
     put_open(j, "kinds", "{");
     for (unsigned k = 0; k < ORR_PATH_COUNT; k++) {
@@ -338,12 +328,12 @@ static void put_path(struct json *j, const struct orr_report_set *set) {
     for (size_t i = 0; i < set->ranks->count; i++) {
         put_open(j, NULL, "{");
         put_count(j, "rank", set->ranks->items[i].rank);
-        put_int(j, "time_ns", path.time_ns[i]);
+        put_int(j, "time_ns", path->time_ns[i]);
         put_close(j, "}");
     }
     put_close(j, "]");
-    put_int(j, "unknown_rank_ns", path.unknown_ns);
-    put_count(j, "hops", path.hops);
+    put_int(j, "unknown_rank_ns", path->unknown_ns);
+    put_count(j, "hops", path->hops);
     put_bool(j, "knows_waits", set->whole->events.source.knows_waits);
     put_count(j, "segment_count", p->segment_count);
     put_open(j, "segments", "[");
@@ -352,8 +342,43 @@ static void put_path(struct json *j, const struct orr_report_set *set) {
         put_segment(j, set->whole, &p->segments[i]);
     }
     put_close(j, "]");
+}
+
+static void put_path(struct json *j, const char *name, const struct orr_report_set *set,
+                     const struct orr_critical_path *critical, uint64_t inferred) {
+    struct orr_rank_path path = {0};
+    if (orr_rank_path_compute(set->ranks, set->whole, critical, set->memory, &path) != ORR_OK) {
+        j->text.failed = true;
+        return;
+    }
+    put_open(j, name, "{");
+    if (inferred > 0) {
+        put_count(j, "inferred_waits", inferred);
+    }
+    put_path_parts(j, set, critical, &path);
     put_close(j, "}");
     orr_rank_path_free(set->memory, &path);
+}
+
+static void put_paths(struct json *j, const struct orr_report_set *set) {
+    struct orr_critical_path inferred;
+    uint64_t waits;
+    if (!set->ranks->aligned) {
+        put_null(j, "critical_path");
+        put_null(j, "inferred_path");
+        return;
+    }
+    put_path(j, "critical_path", set, &set->whole->path, 0);
+    if (orr_rank_path_infer(set->whole, set->memory, &inferred, &waits) != ORR_OK) {
+        j->text.failed = true;
+        return;
+    }
+    if (waits > 0) {
+        put_path(j, "inferred_path", set, &inferred, waits);
+    } else {
+        put_null(j, "inferred_path");
+    }
+    orr_critical_path_free(set->memory, &inferred);
 }
 
 static void put_bubble(struct json *j, const struct orr_ranks *ranks,
@@ -424,7 +449,7 @@ enum orr_status orr_report_json_set(const struct orr_report_set *set, char **out
     put_rank_set(&j, "rank_set", set);
     open_analysis(&j, set->ranks, a->options.path_rows);
     put_devices(&j, a);
-    put_path(&j, set);
+    put_paths(&j, set);
     put_bubbles(&j, set);
     put_close(&j, "}");
     line(&j);

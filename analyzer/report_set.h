@@ -36,6 +36,8 @@
  *                     does not record, and the path cannot follow them; null where clocks are not
  *                     aligned
  *
+ *   inferred_path     the same if waits for collectives are inferred where the source records none
+ *                     (orr_rank_path_infer), with inferred_waits; null where there are none
  *   bubbles[]         rank_bubble.h: {pipeline (its lowest rank), rank, stages, step, begin_ns,
  *                     window_ns, compute_ns, transfer_ns, bubble_ns, share, microbatches,
  *                     ideal_share, classes{}}: empty where no sends and receives are paired, or
@@ -66,18 +68,30 @@ enum orr_status orr_report_json_set(const struct orr_report_set *set, char **out
 enum orr_status orr_report_text_set(const struct orr_report_set *set, char **out_text,
                                     size_t *out_length) ORR_MUST_CHECK;
 
-/* Time of the critical path on each rank. */
+/* Time of a critical path on each rank. */
 struct orr_rank_path {
     int64_t *time_ns;   /* by index of ranks->items; owned */
     int64_t unknown_ns; /* on threads and devices of no rank */
     uint64_t hops;
 };
-/* ORR_NO_MEMORY. */
+/* Of `critical`, the path of `whole` or one that was inferred. ORR_NO_MEMORY. */
 enum orr_status orr_rank_path_compute(const struct orr_ranks *ranks,
                                       const struct orr_analysis *whole,
+                                      const struct orr_critical_path *critical,
                                       const struct orr_memory *memory,
                                       struct orr_rank_path *out_path) ORR_MUST_CHECK;
 /* Frees and empties. */
 void orr_rank_path_free(const struct orr_memory *memory, struct orr_rank_path *path);
+
+/* The critical path if ops waited for collectives, and collectives for ops, where the source does
+ * not say so: an op that nothing recorded explains, with what ended last before it on its device,
+ * in another stream, not more than options.dispatch_max_ns before; one of both a member of a
+ * collective of several ranks. A guess: never
+ * mixed with what is recorded. *out_waits: such ops; without any, *out_path is empty.
+ * ORR_NO_MEMORY. Freed with orr_critical_path_free. */
+enum orr_status orr_rank_path_infer(const struct orr_analysis *whole,
+                                    const struct orr_memory *memory,
+                                    struct orr_critical_path *out_path,
+                                    uint64_t *out_waits) ORR_MUST_CHECK;
 
 #endif

@@ -271,7 +271,7 @@ static bool longer_on(const void *context, uint32_t a, uint32_t b) {
 static void add_path_ranks(const struct orr_report_set *set, const struct orr_rank_path *path,
                            struct orr_table *table, struct orr_text *text) {
     size_t count = set->ranks->count;
-    int64_t window = set->whole->path.end_ns - set->whole->path.begin_ns;
+    int64_t window = set->whole->end_ns - set->whole->begin_ns;
     uint32_t *order = orr_memory_resize(set->memory, NULL, count * sizeof *order + 1);
     for (size_t i = 0; i < count && order; i++) {
         order[i] = (uint32_t)i;
@@ -299,20 +299,17 @@ static void add_path_ranks(const struct orr_report_set *set, const struct orr_ra
     orr_memory_free(set->memory, order);
 }
 
-static void add_path(const struct orr_report_set *set, struct orr_text *text) {
-    const struct orr_critical_path *p = &set->whole->path;
+static void add_path(const struct orr_report_set *set, const struct orr_critical_path *p,
+                     struct orr_text *text) {
     struct orr_rank_path path = {0};
     int64_t window = p->end_ns - p->begin_ns;
-    if (!set->ranks->aligned || window == 0) {
-        return;
-    }
-    if (orr_rank_path_compute(set->ranks, set->whole, set->memory, &path) != ORR_OK) {
+    if (orr_rank_path_compute(set->ranks, set->whole, p, set->memory, &path) != ORR_OK) {
         text->failed = true;
         return;
     }
     char time[ORR_NUMBER_TEXT_MAX], share[ORR_NUMBER_TEXT_MAX], name[ORR_HYPHENS_MAX];
-    orr__text_add(text, "\ncritical path through all ranks: %s, %llu changes of rank\n",
-                  orr__time_text(window, time), (unsigned long long)path.hops);
+    orr__text_add(text, ": %s, %llu changes of rank\n", orr__time_text(window, time),
+                  (unsigned long long)path.hops);
     struct orr_table table;
     orr__table_begin(&table, set->memory, "part|>time|>share");
     add_path_ranks(set, &path, &table, text);
@@ -325,11 +322,34 @@ static void add_path(const struct orr_report_set *set, struct orr_text *text) {
         }
     }
     orr__table_end(&table, text);
-    if (!set->whole->events.source.knows_waits) {
+    orr_rank_path_free(set->memory, &path);
+}
+
+static void add_paths(const struct orr_report_set *set, struct orr_text *text) {
+    const struct orr_analysis *a = set->whole;
+    struct orr_critical_path inferred;
+    uint64_t waits;
+    if (!set->ranks->aligned || a->path.end_ns == a->path.begin_ns) {
+        return;
+    }
+    orr__text_add(text, "\ncritical path through all ranks");
+    add_path(set, &a->path, text);
+    if (!a->events.source.knows_waits) {
         orr__text_add(text, "  note: not all waits between streams are recorded: dispatch contains "
                             "those that are not, and the path cannot follow them to other ranks\n");
     }
-    orr_rank_path_free(set->memory, &path);
+    if (orr_rank_path_infer(a, set->memory, &inferred, &waits) != ORR_OK) {
+        text->failed = true;
+        return;
+    }
+    if (waits > 0) {
+        orr__text_add(text,
+                      "\ninferred: the critical path if %llu ops waited for what ended last before "
+                      "them on their device, in collectives or for one",
+                      (unsigned long long)waits);
+        add_path(set, &inferred, text);
+    }
+    orr_critical_path_free(set->memory, &inferred);
 }
 
 /* What is wrong with the traces, as far as it is worth a warning: the rest is the doctor's. */
@@ -415,7 +435,7 @@ enum orr_status orr_report_text_set(const struct orr_report_set *set, char **out
     add_matching(set, &text);
     add_clocks(set, &text);
     add_devices(set, &text);
-    add_path(set, &text);
+    add_paths(set, &text);
     add_bubbles(set, &text);
     add_findings(set, &text);
     orr__text_add(&text, "\nEach trace alone: orrery analyze FILE; all documents: --json\n");

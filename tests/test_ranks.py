@@ -129,7 +129,7 @@ class Truth:
         self.compute += works[last]
 
 
-def job(draw, count, steps, world=None, named=False, clocks=True):
+def job(draw, count, steps, world=None, named=False, clocks=True, waits=True):
     """Steps of a computation and an all-reduce of what it made."""
     ranks = [Rank(r, world or count, draw.randint(-10**6, 10**6) * (r > 0) * clocks + 10**9)
              for r in range(count)]
@@ -145,9 +145,11 @@ def job(draw, count, steps, world=None, named=False, clocks=True):
                       "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": rank.world,
                       "dtype": "Float"} if named else {}
             rank.kernel("gemm", COMPUTE, now, starts[rank.number])
-            rank.wait(COMM, COMPUTE)
+            if waits:
+                rank.wait(COMM, COMPUTE)
             rank.kernel(ALL_REDUCE, COMM, starts[rank.number], end, **fields)
-            rank.wait(COMPUTE, COMM)
+            if waits:
+                rank.wait(COMPUTE, COMM)
         now = end
     for rank in ranks:
         rank.kernel("tail", COMPUTE, now, now + 1000)
@@ -218,6 +220,24 @@ def the_path_follows_the_slowest_rank(folder):
     expect("communication on it", path["kinds"]["comm"], sum(truth.transfers))
     if path["hops"] < 3:
         raise Wrong(f"{path['hops']} changes of rank")
+
+
+@test
+def waits_that_are_not_recorded_are_inferred_apart(folder):
+    ranks, truth = job(random.Random(SEED), 4, 10, waits=False)
+    document = analyze(*write(ranks, folder))
+    check_whole(document)
+    recorded = document["rank_analysis"]["critical_path"]
+    inferred = document["rank_analysis"]["inferred_path"]
+    expect("changes of rank, as recorded", recorded["hops"], 0)
+    # Each computation but the first waits for the all-reduce before, each all-reduce for its own.
+    expect("inferred waits", inferred["inferred_waits"], 4 * (10 + 10))
+    expect("compute on it", inferred["kinds"]["compute"], truth.compute + 1000)
+    expect("communication on it", inferred["kinds"]["comm"], sum(truth.transfers))
+    expect("length", inferred["length_ns"], recorded["length_ns"])
+    ranks, truth = job(random.Random(SEED), 2, 3)
+    expect("where waits are recorded", analyze(*write(ranks, folder))["rank_analysis"]
+           ["inferred_path"], None)
 
 
 @test
