@@ -130,13 +130,28 @@ static bool is_step(const struct builder *b, const struct orr_timeline_slice *s,
            found->end_ns == s->end_ns && strcmp(found->name, s->name) == 0;
 }
 
-static bool counts(const struct orr_timeline_slice *s) {
+/* The thread of a slice that counts, as its place in the timeline; NONE for others. */
+static uint32_t thread_of(const struct builder *b, const struct orr_timeline_slice *s,
+                          bool operators) {
     static const char module[] = "nn.Module: ";
-    bool named =
-        s->kind == ORR_SLICE_ANNOTATION ||
-        (s->kind == ORR_SLICE_FUNCTION && strncmp(s->name, module, sizeof module - 1) == 0);
-    return named && s->host != ORR_ID_NONE && s->end_ns > s->begin_ns &&
-           orr__good_time(s->begin_ns) && orr__good_time(s->end_ns);
+    bool named = operators ? s->kind == ORR_SLICE_OPERATOR
+                           : s->kind == ORR_SLICE_ANNOTATION ||
+                                 (s->kind == ORR_SLICE_FUNCTION &&
+                                  strncmp(s->name, module, sizeof module - 1) == 0);
+    if (!named || s->host == ORR_ID_NONE || s->end_ns <= s->begin_ns ||
+        !orr__good_time(s->begin_ns) || !orr__good_time(s->end_ns)) {
+        return ORR_EVENTS_NONE;
+    }
+    uint32_t thread = orr__find_host(b->timeline, s->host);
+    return thread != ORR_EVENTS_NONE && !is_step(b, s, thread) ? thread : ORR_EVENTS_NONE;
+}
+
+static size_t count_slices(const struct builder *b, bool operators) {
+    size_t count = 0;
+    for (size_t i = 0; i < b->timeline->slice_count; i++) {
+        count += thread_of(b, &b->timeline->slices[i], operators) != ORR_EVENTS_NONE;
+    }
+    return count;
 }
 
 static bool slice_before(const void *context, uint32_t x, uint32_t y) {
@@ -153,9 +168,10 @@ static bool slice_before(const void *context, uint32_t x, uint32_t y) {
 
 static enum orr_status collect(struct builder *b) {
     const struct orr_timeline *t = b->timeline;
-    size_t count = 0;
-    for (size_t i = 0; i < t->slice_count; i++) {
-        count += counts(&t->slices[i]);
+    size_t count = count_slices(b, false);
+    if (count == 0) {
+        count = count_slices(b, true);
+        b->out->by_operator = count > 0;
     }
     if (count == 0 || t->slice_count >= ORR_EVENTS_NONE) {
         return ORR_OK;
@@ -165,9 +181,7 @@ static enum orr_status collect(struct builder *b) {
         return ORR_NO_MEMORY;
     }
     for (size_t i = 0; i < t->slice_count; i++) {
-        const struct orr_timeline_slice *s = &t->slices[i];
-        uint32_t thread = counts(s) ? orr__find_host(t, s->host) : ORR_EVENTS_NONE;
-        if (thread != ORR_EVENTS_NONE && !is_step(b, s, thread)) {
+        if (thread_of(b, &t->slices[i], b->out->by_operator) != ORR_EVENTS_NONE) {
             b->slices[b->slice_count++] = (uint32_t)i;
         }
     }

@@ -2,8 +2,9 @@
  *
  * An op belongs to the annotations that its launching thread was inside of when the op's call
  * began, outermost first; that is its path. Annotations are what users and frameworks mark: NVTX
- * ranges, record_function, modules (nn.Module: Linear_3), not frames of Python and not operators;
- * steps (steps.h) are left out, so that a layer's figures are those of all steps.
+ * ranges, record_function, modules (nn.Module: Linear_3), not frames of Python, and operators only
+ * where nothing else is marked; steps (steps.h) are left out, so that a layer's figures are those of
+ * all steps.
  *
  *     thread    |-- forward ---------------------|
  *                 |-- layer 0 --|  |- layer 1 -|          paths: forward / layer 0
@@ -56,6 +57,7 @@ struct orr_annotations {
     size_t count;                 /* 0 without any annotation */
     uint32_t *order;              /* indices by total time, largest first; owned */
     bool by_site;                 /* lines of the program: our own traces */
+    bool by_operator;             /* nothing is annotated: operators stand for it */
     uint64_t dropped; /* slices beyond the limits above: their ops count at the parent */
 
     /* While devices are walked. */

@@ -340,11 +340,12 @@ void orr__report_annotations(const struct orr_analysis *analysis, struct orr_tex
     }
     int64_t window = orr__all_windows(analysis);
     orr__text_add(text,
-                  "\nannotations of the launching threads (device: union of their ops, of "
-                  "inner ones too; idle: of gaps that their ops end; shares of the window)\n");
+                  "\n%s of the launching threads (device: union of their ops, of inner ones "
+                  "too; idle: of gaps that their ops end; shares of the window)\n",
+                  all->by_operator ? "operators" : "annotations");
     struct orr_table table;
     orr__table_begin(&table, analysis->memory,
-                     "annotation|>count|>ops|>device|>share|>self|>exposed comm|>idle|main cause");
+                     "path|>count|>ops|>device|>share|>self|>exposed comm|>idle|main cause");
     for (size_t i = 0; i < all->count && i < ANNOTATION_ROWS; i++) {
         const struct orr_annotation *a = &all->items[all->order[i]];
         char path[ORR_TABLE_CELL_MAX + 1], cause[64];

@@ -81,6 +81,10 @@ static void put_peaks(struct json *j, const struct orr_analysis *a) {
         put_open(j, NULL, "{");
         put_count(j, "device", device->id);
         put_string(j, "name", device->name);
+        const struct orr_timeline_device *row =
+            a->timeline ? orr_timeline_device(a->timeline, device->id) : NULL;
+        uint32_t multiprocessors = row ? row->multiprocessors : 0;
+        put_count_or_null(j, "multiprocessors", multiprocessors > 0, multiprocessors);
         uint64_t bandwidth = orr__bandwidth_of(&a->events, &a->options, (uint32_t)d);
         put_count_or_null(j, "bandwidth_bytes_per_s", bandwidth > 0, bandwidth);
         static const char *const units[] = {"vector", "matrix"};
@@ -163,9 +167,10 @@ static void put_annotation(struct json *j, const struct orr_analysis *a, uint32_
 static void put_annotations(struct json *j, const struct orr_analysis *a) {
     const struct orr_annotations *all = &a->explain.annotations;
     put_string(j, "annotations_by",
-               all->count == 0 ? "none"
-               : all->by_site  ? "line"
-                               : "annotation");
+               all->count == 0    ? "none"
+               : all->by_site     ? "line"
+               : all->by_operator ? "operator"
+                                  : "annotation");
     put_count(j, "annotation_count", all->count);
     put_open(j, "annotations", "[");
     for (size_t i = 0; i < all->count && i < ANNOTATION_ROWS; i++) {

@@ -161,6 +161,20 @@ static void names_of_operators_lose_their_numbers_and_modules_count(void **state
     finish(&t);
 }
 
+static void operators_stand_for_annotations_where_there_are_none(void **state) {
+    (void)state;
+    struct trace t;
+    start(&t);
+    annotated_slice(&t.t, 0, "ProfilerStep#1", 0, 100); /* a step is no annotation */
+    annotated_slice(&t.t, 0, "aten::linear", 10, 30)->kind = ORR_SLICE_OPERATOR;
+    annotated_slice(&t.t, 0, "aten::mm", 12, 28)->kind = ORR_SLICE_OPERATOR;
+    kernel(&t, 0, 15, 0, "k", 100, 110);
+    analyze(&t);
+    assert_true(t.a->explain.annotations.by_operator);
+    assert_int_equal(find(&t, "aten::mm", "aten::linear")->self_ns, 10);
+    finish(&t);
+}
+
 static void a_window_cuts_what_it_cuts(void **state) {
     (void)state;
     struct trace t;
@@ -448,6 +462,7 @@ int main(void) {
         cmocka_unit_test(ops_belong_to_the_annotations_around_their_calls),
         cmocka_unit_test(communication_is_exposed_where_nothing_computes),
         cmocka_unit_test(names_of_operators_lose_their_numbers_and_modules_count),
+        cmocka_unit_test(operators_stand_for_annotations_where_there_are_none),
         cmocka_unit_test(a_window_cuts_what_it_cuts),
         cmocka_unit_test(our_own_traces_go_by_the_line_of_the_program),
         cmocka_unit_test(an_operators_cost_is_charged_to_its_kernels_together),
