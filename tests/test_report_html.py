@@ -515,6 +515,17 @@ def tell(number, case, problem):
     return problem is not None
 
 
+def started():
+    """(browser, ""), or (None, why there is none)."""
+    reason = webdriver.missing()
+    if reason:
+        return None, reason
+    try:
+        return webdriver.Browser(), ""
+    except (webdriver.Failed, OSError) as error:
+        return None, "the browser does not start: " + str(error).split("\n", 1)[0][:200]
+
+
 def main(pattern):
     cases = [case for case in FILE_CASES + BROWSER_CASES if pattern in case.__name__]
     print(f"1..{len(cases)}", flush=True)
@@ -525,13 +536,13 @@ def main(pattern):
             number += 1
             failed += tell(number, case, problem_of(case, traces))
         seen = [case for case in cases if case in BROWSER_CASES]
-        reason = webdriver.missing() if seen else None
-        if reason or not seen:
+        browser, reason = started() if seen else (None, "")
+        if not browser:
             for case in seen:
                 number += 1
                 print(f"ok {number} - {case.__doc__} # SKIP {reason}")
             return 1 if failed else 0
-        with webdriver.Browser() as browser:
+        with browser:
             for case in seen:
                 number += 1
                 if case is opens_real_ones and not REAL:
