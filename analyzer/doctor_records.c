@@ -1,4 +1,4 @@
-/* What the doctor says of a source: its end, its records, and how ops and calls found each other. */
+/* What the doctor says of a source: its end, its records, and how ops found their calls. */
 #include <string.h>
 
 #include "analyzer/doctor_internal.h"
