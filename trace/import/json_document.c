@@ -1,38 +1,8 @@
 #include "trace/import/json_document.h"
 
-#include <assert.h>
+#include "trace/import/json_document_internal.h"
 
-enum {
-    WINDOW_BYTES = 1 << 20,
-    WINDOW_BYTES_MAX = 1 << 24,
-    KEY_BYTES = 64,       /* of a key of the top level; a longer one is none of ours */
-    LOOK_BACK_BYTES = 512 /* white space and brackets between two events */
-};
-
-enum place { AT_START, IN_OBJECT, IN_EVENTS, AT_END };
-
-struct orr__json_document {
-    struct orr__json_input *input;
-    const struct orr_memory *memory;
-    char *window;
-    size_t capacity, capacity_max;
-    char *at, *end; /* what is left to read of the window; *end is NUL */
-    uint64_t base;  /* byte of the text that window[0] is */
-    uint64_t floor; /* byte of the text before which nothing is looked at */
-    enum place place;
-    bool dry;    /* the input has ended */
-    bool first;  /* event of an array, or what follows one that could not be read */
-    bool comma;  /* was read since the last event */
-    bool unread; /* the value of the piece last handed out */
-    enum orr_status status;
-    char key[KEY_BYTES];
-    struct orr__json_piece piece; /* the last one */
-    struct orr__json_report report;
-};
-
-static uint64_t offset_of(const struct orr__json_document *d, const char *at) {
-    return d->base + (uint64_t)(at - d->window);
-}
+enum { WINDOW_BYTES = 1 << 20, WINDOW_BYTES_MAX = 1 << 24 };
 
 static void count(struct orr__json_tally *tally, uint64_t places, uint64_t offset) {
     if (tally->count == 0 && places > 0)
@@ -97,9 +67,7 @@ static bool grow(struct orr__json_document *d) {
     return true;
 }
 
-/* Reads on; what lies before d->at is given up. False if nothing came: the input is dry, or the
- * window full, or reading failed. */
-static bool fill(struct orr__json_document *d) {
+bool orr__json_fill(struct orr__json_document *d) {
     if (d->dry || d->status != ORR_OK)
         return false;
     size_t kept = (size_t)(d->end - d->at);
@@ -121,7 +89,7 @@ static bool fill(struct orr__json_document *d) {
     d->end += got;
     *d->end = '\0';
     d->dry = size == 0;
-    d->report.bytes = offset_of(d, d->end);
+    d->report.bytes = orr__json_offset(d, d->end);
     if (d->input->status != ORR_OK)
         d->status = d->input->status;
     return got > 0;
@@ -129,7 +97,7 @@ static bool fill(struct orr__json_document *d) {
 
 size_t orr__json_document_peek(struct orr__json_document *d, const char **out_text) {
     if (d->at == d->end)
-        fill(d);
+        orr__json_fill(d);
     *out_text = d->at;
     return (size_t)(d->end - d->at);
 }
@@ -139,158 +107,8 @@ static char skip_space(struct orr__json_document *d) {
     for (;;) {
         while (*d->at == ' ' || *d->at == '\n' || *d->at == '\r' || *d->at == '\t')
             d->at++;
-        if (d->at < d->end || !fill(d))
+        if (d->at < d->end || !orr__json_fill(d))
             return *d->at;
-    }
-}
-
-/* ---------------------------------------------------------------------------------------------- */
-/* Where things go on behind what cannot be read */
-
-static bool is_blank(char c) {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-/* The last byte before `at` in the window that is no white space; NUL if there is none. */
-static const char *back(const struct orr__json_document *d, const char *at) {
-    const char *limit = d->floor > d->base ? d->window + (d->floor - d->base) : d->window;
-    if (at - limit > LOOK_BACK_BYTES / 2)
-        limit = at - LOOK_BACK_BYTES / 2;
-    while (at > limit && is_blank(at[-1]))
-        at--;
-    return at > limit ? at - 1 : "";
-}
-
-static const char *forth(const char *at) {
-    while (is_blank(*at))
-        at++;
-    return at;
-}
-
-static bool is_one_of(const char *at, const char *const *keys, size_t count_of_keys) {
-    for (size_t i = 0; i < count_of_keys; i++) {
-        size_t length = strlen(keys[i]);
-        if (strncmp(at, keys[i], length) == 0 && at[length] == '"')
-            return true;
-    }
-    return false;
-}
-
-/* Does an event begin with this bracket? It follows one, and its first key is one that events
- * have. */
-static bool is_event_start(const struct orr__json_document *d, const char *at) {
-    static const char *const keys[] = {"ph", "cat",  "name", "pid", "tid", "ts",
-                                       "s",  "args", "id",   "dur", "bp",  "id2"};
-    const char *before = back(d, at);
-    if (*before == ',')
-        before = back(d, before);
-    const char *key = forth(at + 1);
-    return *before == '}' && *key == '"' && is_one_of(key + 1, keys, sizeof keys / sizeof *keys);
-}
-
-/* Does the array of events end with this bracket? An event comes before, and behind it the end, or
- * what profilers write there. */
-static bool is_events_end(const struct orr__json_document *d, const char *at) {
-    static const char *const keys[] = {
-        "traceName",    "displayTimeUnit",  "baseTimeNanoseconds", "schemaVersion",
-        "trace_id",     "deviceProperties", "distributedInfo",     "INFO",
-        "cupti_version"};
-    if (*back(d, at) != '}')
-        return false;
-    const char *next = forth(at + 1);
-    if (*next == ',') {
-        next = forth(next + 1);
-        return *next == '"' && is_one_of(next + 1, keys, sizeof keys / sizeof *keys);
-    }
-    if (*next == '}')
-        next = forth(next + 1);
-    return next == d->end && d->dry;
-}
-
-/* Passes what follows d->at + 1 until an event or the array's end begins; at the end of the text if
- * neither does. */
-static void find_event(struct orr__json_document *d) {
-    char *at = d->at + (d->at < d->end);
-    d->floor = offset_of(d, d->at);
-    for (;;) {
-        while (at < d->end && *at != '{' && *at != ']')
-            at++;
-        bool sure = d->end - at > LOOK_BACK_BYTES / 2 || d->dry;
-        if (at < d->end && sure) {
-            if (*at == '{' ? is_event_start(d, at) : is_events_end(d, at))
-                break;
-            at++;
-            continue;
-        }
-        /* What comes before and behind has to be in the window. */
-        size_t before = (size_t)(at - d->at);
-        before = before < LOOK_BACK_BYTES ? before : LOOK_BACK_BYTES;
-        d->at = at - before;
-        bool more = fill(d);
-        at = d->at + before;
-        if (!more && at >= d->end)
-            break;
-        if (!more && !d->dry) /* reading failed */
-            break;
-    }
-    d->at = at;
-    d->first = true;
-    d->comma = false;
-}
-
-/* Passes everything up to the array of events; true if there is one. */
-static bool find_events(struct orr__json_document *d) {
-    static const char wanted[] = "\"traceEvents\"";
-    size_t length = sizeof wanted - 1;
-    for (;;) {
-        char *at = memchr(d->at, '"', (size_t)(d->end - d->at));
-        d->at = at ? at : d->end;
-        if ((size_t)(d->end - d->at) < length + LOOK_BACK_BYTES && fill(d))
-            continue;
-        if (d->at >= d->end)
-            return false;
-        if (strncmp(d->at, wanted, length) == 0) {
-            char *next = d->at + length;
-            while (is_blank(*next) || *next == ':')
-                next++;
-            if (*next == '[') {
-                d->at = next + 1;
-                return true;
-            }
-        }
-        d->at++;
-    }
-}
-
-/* Passes a value of any size. */
-static void stream_over(struct orr__json_document *d) {
-    size_t depth = 0;
-    bool quoted = false;
-    for (;; d->at++) {
-        if (d->at >= d->end && !fill(d))
-            return;
-        char c = *d->at;
-        if (quoted) {
-            if (c == '\\' && d->end - d->at < 2 && !fill(d))
-                return;
-            if (c == '\\')
-                d->at++;
-            quoted = c != '"';
-        } else if (c == '"') {
-            quoted = true;
-        } else if (c == '{' || c == '[') {
-            depth++;
-        } else if (c == '}' || c == ']') {
-            if (depth == 0)
-                return; /* the end of what is around a plain value */
-            depth--;
-        } else if (c != ',' || depth > 0) {
-            continue;
-        }
-        if (depth == 0 && !quoted) {
-            d->at += c != ',';
-            return;
-        }
     }
 }
 
@@ -313,30 +131,30 @@ static void take_repairs(struct orr__json_document *d, const struct orr__json_pi
 static bool cut_in(struct orr__json_document *d, struct orr__json_piece *piece) {
     d->report.cut = true;
     d->report.cut_in_event = piece->kind == ORR__JSON_EVENT;
-    d->report.cut_at = offset_of(d, d->end);
+    d->report.cut_at = orr__json_offset(d, d->end);
     d->at = d->end;
-    d->place = AT_END;
+    d->place = ORR__JSON_AT_END;
     return false;
 }
 
 static bool give_up(struct orr__json_document *d, struct orr__json_piece *piece, bool too_long) {
     if (d->status != ORR_OK) {
-        d->place = AT_END;
+        d->place = ORR__JSON_AT_END;
         return false;
     }
     if (piece->kind == ORR__JSON_EVENT) {
         count(&d->report.skipped, 1, piece->offset);
-        find_event(d);
+        orr__json_find_event(d);
         return false;
     }
     count(&d->report.members, 1, piece->offset);
     if (too_long) {
-        stream_over(d);
-    } else if (find_events(d)) {
-        d->place = IN_EVENTS;
+        orr__json_stream_over(d);
+    } else if (orr__json_find_events(d)) {
+        d->place = ORR__JSON_IN_EVENTS;
         d->first = d->report.has_events = true;
     } else {
-        d->place = AT_END;
+        d->place = ORR__JSON_AT_END;
     }
     return false;
 }
@@ -354,7 +172,7 @@ bool orr__json_document_again(struct orr__json_document *d, struct orr__json_pie
         return false;
     }
     bool more = cursor->state == ORR__JSON_MORE, was_dry = d->dry;
-    if (more && (fill(d) || d->dry != was_dry)) {
+    if (more && (orr__json_fill(d) || d->dry != was_dry)) {
         start_reading(d, piece, tolerant);
         return true;
     }
@@ -379,21 +197,21 @@ static void pass(struct orr__json_document *d, struct orr__json_piece *piece) {
 /* From piece to piece */
 
 static bool end_here(struct orr__json_document *d) {
-    d->place = AT_END;
+    d->place = ORR__JSON_AT_END;
     return false;
 }
 
 /* The text ends outside of a value, and before its end. An array need not be closed. */
 static bool ends_open(struct orr__json_document *d) {
     d->report.cut = d->status == ORR_OK;
-    d->report.cut_at = offset_of(d, d->end);
+    d->report.cut_at = orr__json_offset(d, d->end);
     return end_here(d);
 }
 
 static bool hand_out(struct orr__json_document *d, struct orr__json_piece *piece,
                      enum orr__json_piece_kind kind) {
     piece->kind = kind;
-    piece->offset = offset_of(d, d->at);
+    piece->offset = orr__json_offset(d, d->at);
     piece->good = false;
     start_reading(d, piece, false);
     d->unread = true;
@@ -402,7 +220,7 @@ static bool hand_out(struct orr__json_document *d, struct orr__json_piece *piece
 }
 
 static void count_comma(struct orr__json_document *d, bool wrong) {
-    count(&d->report.repairs[ORR__JSON_REPAIR_COMMA], wrong, offset_of(d, d->at));
+    count(&d->report.repairs[ORR__JSON_REPAIR_COMMA], wrong, orr__json_offset(d, d->at));
 }
 
 static bool next_event(struct orr__json_document *d, struct orr__json_piece *piece) {
@@ -418,15 +236,15 @@ static bool next_event(struct orr__json_document *d, struct orr__json_piece *pie
         } else if (c == ']') {
             count_comma(d, d->comma);
             d->at++;
-            d->place = d->report.is_array ? AT_END : IN_OBJECT;
+            d->place = d->report.is_array ? ORR__JSON_AT_END : ORR__JSON_IN_OBJECT;
             return false;
         } else if (c != '\0' && strchr("{[\"-0123456789ntf", c)) {
             count_comma(d, !d->first && !d->comma);
             d->first = d->comma = false;
             return hand_out(d, piece, ORR__JSON_EVENT);
         } else {
-            count(&d->report.skipped, 1, offset_of(d, d->at));
-            find_event(d);
+            count(&d->report.skipped, 1, orr__json_offset(d, d->at));
+            orr__json_find_event(d);
         }
     }
 }
@@ -441,7 +259,7 @@ static bool next_key(struct orr__json_document *d, struct orr__json_piece *piece
             break;
         if (*d->at != '"' || cursor.state == ORR__JSON_BROKEN)
             return false;
-        if (!fill(d)) {
+        if (!orr__json_fill(d)) {
             d->at = d->end;
             return false;
         }
@@ -471,7 +289,7 @@ static bool next_member(struct orr__json_document *d, struct orr__json_piece *pi
     if (next_key(d, piece)) {
         if (skip_space(d) == '[' && orr__json_is(piece->key, "traceEvents")) {
             d->at++;
-            d->place = IN_EVENTS;
+            d->place = ORR__JSON_IN_EVENTS;
             d->first = d->report.has_events = true;
             return false;
         }
@@ -480,10 +298,10 @@ static bool next_member(struct orr__json_document *d, struct orr__json_piece *pi
     if (d->at >= d->end)
         return ends_open(d);
     /* What is no member: the events may still come. */
-    count(&d->report.members, 1, offset_of(d, d->at));
-    if (d->report.has_events || !find_events(d))
+    count(&d->report.members, 1, orr__json_offset(d, d->at));
+    if (d->report.has_events || !orr__json_find_events(d))
         return end_here(d);
-    d->place = IN_EVENTS;
+    d->place = ORR__JSON_IN_EVENTS;
     d->first = d->report.has_events = true;
     return false;
 }
@@ -493,7 +311,7 @@ static void start(struct orr__json_document *d) {
     if (orr__json_document_peek(d, &text) >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         d->at += 3;
     char c = skip_space(d);
-    d->place = c == '[' ? IN_EVENTS : c == '{' ? IN_OBJECT : AT_END;
+    d->place = c == '[' ? ORR__JSON_IN_EVENTS : c == '{' ? ORR__JSON_IN_OBJECT : ORR__JSON_AT_END;
     d->report.is_array = d->report.has_events = c == '[';
     d->at += d->at < d->end;
     d->first = true;
@@ -505,11 +323,11 @@ static void read_rest(struct orr__json_document *d) {
         return;
     skip_space(d);
     if (d->report.trailing == 0)
-        d->report.trailing_at = offset_of(d, d->at);
+        d->report.trailing_at = orr__json_offset(d, d->at);
     do {
         d->report.trailing += (uint64_t)(d->end - d->at);
         d->at = d->end;
-    } while (fill(d));
+    } while (orr__json_fill(d));
 }
 
 bool orr__json_document_next(struct orr__json_document *d, struct orr__json_piece *piece) {
@@ -520,14 +338,14 @@ bool orr__json_document_next(struct orr__json_document *d, struct orr__json_piec
     while (d->status == ORR_OK) {
         bool got = false;
         switch (d->place) {
-        case AT_START: start(d); break;
-        case IN_OBJECT: got = next_member(d, piece); break;
-        case IN_EVENTS: got = next_event(d, piece); break;
-        case AT_END: break;
+        case ORR__JSON_AT_START: start(d); break;
+        case ORR__JSON_IN_OBJECT: got = next_member(d, piece); break;
+        case ORR__JSON_IN_EVENTS: got = next_event(d, piece); break;
+        case ORR__JSON_AT_END: break;
         }
         if (got)
             return true;
-        if (d->place == AT_END) {
+        if (d->place == ORR__JSON_AT_END) {
             read_rest(d);
             break;
         }
