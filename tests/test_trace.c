@@ -422,7 +422,10 @@ static void files_of_older_versions_are_read(void **state) {
     trace_close_sink(f, sink);
     struct orr_timeline *now = trace_read(f, f->path);
     trace_execute(f->path, "DROP VIEW cmd; DROP VIEW sync; DROP VIEW call; DROP VIEW slice;"
-                           "DROP VIEW overhead; DROP VIEW stream_wait;"
+                           "DROP VIEW overhead; DROP VIEW stream_wait; DROP VIEW v_work;"
+                           "DROP VIEW v_kernel; DROP VIEW v_device; DROP VIEW v_idle;"
+                           "DROP VIEW v_gap; DROP VIEW v_call; DROP VIEW v_launch;"
+                           "DROP VIEW v_step; DROP VIEW v_collective; DROP VIEW v_memory;"
                            "DROP TABLE cmd_import_row; DROP TABLE sync_import_row;"
                            "DROP TABLE call_row; DROP TABLE slice_row; DROP TABLE overhead_row;"
                            "DROP TABLE stream_wait_row;"
