@@ -635,7 +635,7 @@ FROM v_timing AS t GROUP BY t.op;
 --
 -- Definitions are those of `orrery analyze`, and so are the figures. All lengths are ns. Times
 -- overlap in these tables as they do in the trace: what says "union" counts a moment once, other
--- sums do not. Costs are given for a trace of a million commands.
+-- sums do not. Costs are those of all rows of a trace of a million commands, CPU time.
 
 -- Calls of runs of ours that launch captured graphs: all nodes carry the same stamps.
 CREATE VIEW v_graph_call AS SELECT host, enqueue_ns AS begin_ns, enqueued_ns AS end_ns,
@@ -679,7 +679,7 @@ FROM cmd_row AS r
 WHERE r.code & 255 <= 3 AND r.finish_ns >= r.start_ns AND (r.start_ns <> 0 OR r.finish_ns <> 0)
     AND r.start_ns >= -(1 << 61) AND r.finish_ns <= 1 << 61;
 
--- Kernels and collectives by name, over all devices. 1.5 s.
+-- Kernels and collectives by name, over all devices. 1 s.
 CREATE VIEW v_kernel AS SELECT
     (SELECT text FROM text WHERE id = name_id) AS name,
     class,
@@ -690,7 +690,7 @@ CREATE VIEW v_kernel AS SELECT
     sum(device_ns) / count(*) AS mean_ns
 FROM v_work WHERE kind IN ('kernel', 'collective') GROUP BY name_id, class;
 
--- Devices: the window from the first start to the last end, and how it is spent. Unions. 6 s.
+-- Devices: the window from the first start to the last end, and how it is spent. Unions. 12 s.
 -- compute + exposed_comm + exposed_copy + idle = span, exactly; `orrery analyze` divides idle.
 CREATE VIEW v_device AS
 WITH
@@ -736,7 +736,7 @@ SELECT
     last_ns - first_ns - busy_ns AS idle_ns
 FROM total;
 
--- Idle time of devices: stretches without any work. `next` is the command that ends one. 3 s.
+-- Idle time of devices: stretches without any work. `next` is the command that ends one. 5 s.
 CREATE VIEW v_idle AS
 WITH reach AS (SELECT *,
     max(finish_ns) OVER (PARTITION BY device ORDER BY start_ns, finish_ns,
@@ -748,7 +748,7 @@ FROM reach WHERE start_ns > p;
 
 -- The same within streams, with a cause: unlinked (nobody knows who enqueued what comes next), host
 -- (it was not enqueued yet), short (below 30 ns), queued (it was there, and waited for something
--- else). 3 s.
+-- else). 6 s.
 CREATE VIEW v_gap AS
 WITH reach AS (SELECT *,
     max(finish_ns) OVER (PARTITION BY device, stream ORDER BY start_ns, finish_ns,
@@ -762,7 +762,7 @@ SELECT device, stream, p AS begin_ns, start_ns AS end_ns, start_ns - p AS idle_n
 FROM reach WHERE start_ns > p;
 
 -- API calls; those that count as one are one row. `ops` is how much work it enqueued. In a run of
--- ours every command has one, and a graph launch is that of all its nodes. 4 s.
+-- ours every command has one, and a graph launch is that of all its nodes. 6 s.
 CREATE VIEW v_call AS
 WITH
     owned AS (SELECT call, count(*) AS ops FROM v_work WHERE call IS NOT NULL GROUP BY call),
@@ -789,7 +789,7 @@ WHERE r.enqueued_ns >= r.enqueue_ns AND r.host IS NOT NULL
     AND (r.code & 255 = 10 OR NOT EXISTS (SELECT 1 FROM v_graph_call AS g WHERE g.host = r.host
         AND g.begin_ns = r.enqueue_ns AND g.end_ns = r.enqueued_ns));
 
--- Launches by device: calls that enqueued work of it, each once; `ops` is that work. 3 s.
+-- Launches by device: calls that enqueued work of it, each once; `ops` is that work. 4 s.
 CREATE VIEW v_launch AS
 WITH launch AS (SELECT device, call, call_begin_ns AS a, call_end_ns AS b, count(*) AS ops
     FROM v_work WHERE call IS NOT NULL GROUP BY device, call)
