@@ -38,7 +38,8 @@ def period_ns(path):
     """Mean time from one start of the longest-running kernel's row to the next, on device 0."""
     starts = [row[0] for row in query(path, """
         WITH top AS (SELECT demangledName AS name, gridX AS grid FROM CUPTI_ACTIVITY_KIND_KERNEL
-                     GROUP BY demangledName, gridX, gridY, gridZ ORDER BY sum(end - start) DESC LIMIT 1)
+                     GROUP BY demangledName, gridX, gridY, gridZ
+                     ORDER BY sum(end - start) DESC LIMIT 1)
         SELECT start FROM CUPTI_ACTIVITY_KIND_KERNEL, top
         WHERE demangledName = name AND gridX = grid AND deviceId = 0 ORDER BY start""")]
     return (starts[-1] - starts[0]) / (len(starts) - 1)

@@ -85,9 +85,11 @@ static enum orr_status check_kind(const struct orr__nsys_file *file) {
         return ORR_OK;
     list_tables(file, tables, sizeof tables);
     return orr_error_set(file->error, ORR_INVALID,
-                         "%s: an SQLite database of something else (tables: %s), expected an "
+                         "%s: an SQLite database of something else (tables: %s%s), expected an "
                          "export of Nsight Systems (StringIds, %s)",
-                         file->path, tables, kernel_table);
+                         file->path, tables,
+                         file->has_log ? "; those only in the log beside it are not seen" : "",
+                         kernel_table);
 }
 
 /* -- What is missing --------------------------------------------------------------------------- */
