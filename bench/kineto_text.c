@@ -51,7 +51,7 @@ static void end_slice(struct writer *w) {
     put(w, "\n    }\n  }");
 }
 
-/* -- One operator ---------------------------------------------------------------------------------- */
+/* -- One operator ------------------------------------------------------------------------------ */
 
 struct shape {
     const char *module, *outer, *op, *kernel, *dims, *strides, *types;

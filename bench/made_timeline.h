@@ -1,5 +1,5 @@
-/* A made timeline: 8 devices with a compute and a communicate stream each, kernels of 40 operators, a
- * record, a wait and a collective every 20 kernels, a host sync every 1,000, gaps of the host's
+/* A made timeline: 8 devices with a compute and a communicate stream each, kernels of 40 operators,
+ * a record, a wait and a collective every 20 kernels, a host sync every 1,000, gaps of the host's
  * making in between. `with_memory` also what a training step leaves beside them: for four commands
  * one buffer, two counter values and three accesses.
  *

@@ -83,7 +83,7 @@ static const char *text_of(struct orr__builder *b, const char *text) {
     return orr__builder_text(b, text, strlen(text));
 }
 
-/* -- Items: zeroed room at the end of an array of the timeline, or NULL -------------------------- */
+/* -- Items: zeroed room at the end of an array of the timeline, or NULL ------------------------ */
 
 #define APPEND(b, items, count)                                                                    \
     ((b)->failed || orr_memory_grow((b)->memory, &(b)->timeline->items, &(b)->items##_capacity,    \
@@ -324,7 +324,7 @@ struct orr_timeline_collective_member *orr__builder_collective_member(struct orr
     return APPEND(b, collective_members, collective_member_count);
 }
 
-/* -- What is linked when finished ----------------------------------------------------------------- */
+/* -- What is linked when finished -------------------------------------------------------------- */
 
 void orr__builder_link_sync(struct orr__builder *b, uint64_t process, uint64_t correlation) {
     if (b->failed || b->timeline->sync_count == 0)

@@ -284,7 +284,7 @@ static enum orr_status number_hosts(const struct linker *l) {
     return status;
 }
 
-/* -- Arrays that timelines hold sorted ---------------------------------------------------------- */
+/* -- Arrays that timelines hold sorted --------------------------------------------------------- */
 
 static int compare_meta(const void *x, const void *y) {
     const struct orr_timeline_meta *a = x, *b = y;
