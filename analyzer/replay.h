@@ -24,7 +24,7 @@
  *     orr_replay_create(&events, timeline, &options, &memory, &replay, &error);
  *     orr_replay_values_copy(replay, &values);          // change some of them
  *     orr_replay_run(replay, &values, &times);
- *     int64_t end_ns = orr_replay_end(replay, &times, device);
+ *     orr_replay_window(replay, &times, device, &begin_ns, &end_ns);
  *
  * Durations have a fraction of 2^-20 ns, as simulated devices count: what rounding to ns left is
  * carried into the next item that starts when this one ends.

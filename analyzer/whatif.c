@@ -125,7 +125,6 @@ static void set_windows(struct orr_whatif *whatif) {
 }
 
 struct starts {
-    const struct orr_replay *replay;
     const int64_t *start, *end; /* by op */
 };
 
@@ -174,8 +173,7 @@ static enum orr_status count_overlaps(struct orr_whatif *whatif) {
         times[3 * ops + o] = known ? whatif->times.end[item] : times[ops + o];
     }
     for (int after = 0; after < 2; after++) {
-        struct starts s = {whatif->replay, times + (after ? 2 * ops : 0),
-                           times + (after ? 3 * ops : ops)};
+        struct starts s = {times + (after ? 2 * ops : 0), times + (after ? 3 * ops : ops)};
         for (uint32_t d = 0; d < events->device_count && status == ORR_OK; d++) {
             status = mark_overlaps(events, d, &s, order, marks, after ? 2 : 1);
         }
