@@ -3,8 +3,8 @@
  * An op belongs to the annotations that its launching thread was inside of when the op's call
  * began, outermost first; that is its path. Annotations are what users and frameworks mark: NVTX
  * ranges, record_function, modules (nn.Module: Linear_3), not frames of Python, and operators only
- * where nothing else is marked; steps (steps.h) are left out, so that a layer's figures are those of
- * all steps.
+ * where nothing else is marked; steps (steps.h) are left out, so that a layer's figures are those
+ * of all steps.
  *
  *     thread    |-- forward ---------------------|
  *                 |-- layer 0 --|  |- layer 1 -|          paths: forward / layer 0
