@@ -167,6 +167,8 @@ static void read_devices(struct orr__kineto *k) {
             else
                 orr__json_skip(cursor, &value);
             device.name = orr__kineto_text(k, &name);
+            if (k->devices_count >= ORR__KINETO_DEVICES_MAX)
+                continue;
             struct orr__kineto_device *item = ORR__KINETO_ADD(k, devices);
             if (item)
                 *item = device;
@@ -315,12 +317,12 @@ static void name_devices(const struct orr__kineto *k, struct orr_timeline *timel
     }
 }
 
-/* Labels are stored texts, so equal ones are the same. */
 static void name_threads(const struct orr__kineto *k, struct orr_timeline *timeline) {
-    for (size_t i = 0; i < k->threads_count; i++)
-        for (size_t j = 0; j < timeline->host_count; j++)
-            if (timeline->hosts[j].label == k->threads[i].label)
-                timeline->hosts[j].name = k->threads[i].name;
+    for (size_t i = 0; i < timeline->host_count; i++) {
+        const char *name = orr__kineto_thread_name(k, timeline->hosts[i].label);
+        if (name)
+            timeline->hosts[i].name = name;
+    }
 }
 
 static void number_ranks(struct orr_timeline *timeline) {
@@ -408,6 +410,8 @@ enum orr_status orr__read_kineto(struct orr__json_document *document, const char
         orr_memory_free(memory, k->counters);
         orr_memory_free(memory, k->members);
         orr_memory_free(memory, k->groups);
+        orr__index_free(&k->thread_index, memory);
+        orr__index_free(&k->group_index, memory);
         orr_memory_free(memory, k);
     }
     return status == ORR_NO_MEMORY ? orr_error_set(error, status, "%s: out of host memory", name)

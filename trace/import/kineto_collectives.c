@@ -53,12 +53,18 @@ static uint32_t find_group(struct orr__kineto *k) {
     const char *title = text_of(k, ORR__ARG_GROUP_TITLE);
     if (name[0] == '\0')
         name = title;
-    for (size_t i = k->groups_count; i-- > 0;)
-        if (k->groups[i].name == name && k->groups[i].ranks == ranks)
-            return (uint32_t)i;
+    uint64_t hash = orr__hash_mix(orr__hash_mix((uintptr_t)name, (uintptr_t)ranks), 1);
+    size_t at = orr__index_start(&k->group_index, hash);
+    uint32_t item;
+    for (; (item = orr__index_item(&k->group_index, &at, hash)) != ORR__INDEX_NONE; at++)
+        if (k->groups[item].name == name && k->groups[item].ranks == ranks)
+            return item;
     struct orr__kineto_group *group = ORR__KINETO_ADD(k, groups);
-    if (!group)
+    if (!group ||
+        orr__index_add(&k->group_index, k->memory, hash, (uint32_t)k->groups_count - 1) != ORR_OK) {
+        k->failed = true;
         return UINT32_MAX;
+    }
     *group = (struct orr__kineto_group){name, ranks};
     return (uint32_t)(k->groups_count - 1);
 }

@@ -189,6 +189,24 @@ void orr__kineto_resolve_counters(struct orr__kineto *k) {
 
 /* -- Names ----------------------------------------------------------------------------------------- */
 
+/* Labels are stored once, so equal ones are the same. */
+static struct orr__kineto_thread *find_thread(const struct orr__kineto *k, const char *label) {
+    uint64_t hash = orr__hash_mix((uintptr_t)label, 1);
+    size_t at = orr__index_start(&k->thread_index, hash);
+    uint32_t item;
+    while ((item = orr__index_item(&k->thread_index, &at, hash)) != ORR__INDEX_NONE) {
+        if (k->threads[item].label == label)
+            return &k->threads[item];
+        at++;
+    }
+    return NULL;
+}
+
+const char *orr__kineto_thread_name(const struct orr__kineto *k, const char *label) {
+    const struct orr__kineto_thread *thread = find_thread(k, label);
+    return thread ? thread->name : NULL;
+}
+
 void orr__kineto_metadata(struct orr__kineto *k) {
     k->metadata++;
     if (!orr__kineto_has(k, ORR__FIELD_NAME) || !orr__kineto_has_arg(k, ORR__ARG_META_NAME) ||
@@ -196,7 +214,17 @@ void orr__kineto_metadata(struct orr__kineto *k) {
         return;
     const char *label = orr__kineto_thread_label(k);
     const char *name = orr__kineto_text(k, &k->event.args[ORR__ARG_META_NAME]);
-    struct orr__kineto_thread *thread = name[0] ? ORR__KINETO_ADD(k, threads) : NULL;
-    if (thread)
-        *thread = (struct orr__kineto_thread){label, name};
+    struct orr__kineto_thread *thread = find_thread(k, label);
+    if (name[0] == '\0')
+        return;
+    if (!thread) {
+        thread = ORR__KINETO_ADD(k, threads);
+        if (!thread ||
+            orr__index_add(&k->thread_index, k->memory, orr__hash_mix((uintptr_t)label, 1),
+                           (uint32_t)k->threads_count - 1) != ORR_OK) {
+            k->failed = true;
+            return;
+        }
+    }
+    *thread = (struct orr__kineto_thread){label, name};
 }

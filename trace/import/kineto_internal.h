@@ -19,7 +19,10 @@
 #include "trace/import/index.h"
 #include "trace/import/kineto_event.h"
 
-enum { ORR__KINETO_TEXT_MAX = 1 << 16 }; /* bytes of a name; of a longer one the beginning */
+enum {
+    ORR__KINETO_TEXT_MAX = 1 << 16,   /* bytes of a name; of a longer one the beginning */
+    ORR__KINETO_DEVICES_MAX = 1 << 12 /* of deviceProperties; more are not looked at */
+};
 
 /* X(name): sorts of events that are counted. */
 #define ORR__KINETO_COUNT_LIST(X)                                                                  \
@@ -104,6 +107,7 @@ struct orr__kineto {
     ORR__KINETO_ARRAY(orr__kineto_counter, counters);
     ORR__KINETO_ARRAY(orr__kineto_member, members);
     ORR__KINETO_ARRAY(orr__kineto_group, groups);
+    struct orr__index thread_index, group_index;
 };
 
 /* Room for one more item, zeroed, or NULL and k->failed. */
@@ -158,6 +162,9 @@ void orr__kineto_counter(struct orr__kineto *k);
 void orr__kineto_metadata(struct orr__kineto *k);
 /* Counters of what turned out to be devices; before the builder is finished. */
 void orr__kineto_resolve_counters(struct orr__kineto *k);
+
+/* The name that the metadata gives a thread by its stored label, or NULL. */
+const char *orr__kineto_thread_name(const struct orr__kineto *k, const char *label);
 
 /* A slice from the event's times; NULL if it has none. */
 struct orr_timeline_slice *orr__kineto_add_slice(struct orr__kineto *k, enum orr_slice_kind kind);

@@ -29,21 +29,28 @@ static size_t pid_length(const char *label) {
     return strcspn(label, "/");
 }
 
-/* Numbers the pids of hosts; the count. */
-static uint32_t number_pids(struct processes *p) {
+/* Numbers the pids of hosts; *out_count is how many there are. */
+static enum orr_status number_pids(struct processes *p, uint32_t *out_count) {
     const struct orr_timeline *t = p->timeline;
-    uint32_t count = 0;
-    for (size_t i = 0; i < t->host_count; i++) {
+    struct orr__index index = {0}; /* of hosts, the first of each pid */
+    enum orr_status status = ORR_OK;
+    *out_count = 0;
+    for (size_t i = 0; status == ORR_OK && i < t->host_count; i++) {
         const char *label = t->hosts[i].label;
         size_t length = pid_length(label);
-        for (size_t j = 0; j < i && p->of_host[i] == NO_PROCESS; j++)
-            if (pid_length(t->hosts[j].label) == length &&
-                memcmp(t->hosts[j].label, label, length) == 0)
-                p->of_host[i] = p->of_host[j];
-        if (p->of_host[i] == NO_PROCESS)
-            p->of_host[i] = ++count;
+        uint64_t hash = orr__hash_bytes(label, length);
+        size_t at = orr__index_start(&index, hash);
+        uint32_t item;
+        while ((item = orr__index_item(&index, &at, hash)) != ORR__INDEX_NONE &&
+               (pid_length(t->hosts[item].label) != length ||
+                memcmp(t->hosts[item].label, label, length) != 0))
+            at++;
+        p->of_host[i] = item == ORR__INDEX_NONE ? ++*out_count : p->of_host[item];
+        if (item == ORR__INDEX_NONE)
+            status = orr__index_add(&index, p->k->memory, hash, (uint32_t)i);
     }
-    return count;
+    orr__index_free(&index, p->k->memory);
+    return status;
 }
 
 static struct owner *find_owner(const struct processes *p, uint64_t correlation) {
@@ -146,9 +153,11 @@ static enum orr_status run(struct processes *p) {
     p->of_stream = orr_memory_alloc(p->k->memory, t->stream_count * sizeof *p->of_stream);
     if (!p->of_host || !p->of_stream)
         return ORR_NO_MEMORY;
-    if (number_pids(p) < 2)
-        return ORR_OK;
-    enum orr_status status = index_calls(p);
+    uint32_t pids;
+    enum orr_status status = number_pids(p, &pids);
+    if (status != ORR_OK || pids < 2)
+        return status;
+    status = index_calls(p);
     if (status != ORR_OK || !p->shared)
         return status;
     size_t ambiguous = 0;
