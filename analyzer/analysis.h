@@ -61,9 +61,10 @@ struct orr_analysis {
     struct orr_doctor doctor;
 };
 
-/* Analyses a timeline, our own or another tool's, which must live as long as the analysis. ORR_INVALID for a window
- * that ends before it begins; ORR_NO_MEMORY. A timeline without any op is fine: every figure is
- * then 0 or absent, and a finding says so. *out_analysis is owned by the caller. */
+/* Analyses a timeline, our own or another tool's, which must live as long as the analysis.
+ * ORR_INVALID for a window that ends before it begins; ORR_NO_MEMORY. A timeline without any op is
+ * fine: every figure is then 0 or absent, and a finding says so. *out_analysis is owned by the
+ * caller. */
 enum orr_status orr_analyze(const struct orr_timeline *timeline,
                             const struct orr_analysis_options *options,
                             const struct orr_memory *memory, struct orr_analysis **out_analysis,

@@ -230,7 +230,7 @@ static uint32_t last_of_stream(const struct orr_events *events, uint32_t stream,
     return best;
 }
 
-/* Above so many streams, ops are looked for by device, or among all, instead of stream by stream. */
+/* Above so many streams, ops are looked for by device, or among all, not stream by stream. */
 enum { STREAMS_FEW = 64 };
 
 static void fill_reach(const struct orr_events *events, const uint32_t *order, size_t count,

@@ -273,8 +273,8 @@ enum orr_status orr_events_add_op(struct orr_events *events, const struct orr_ev
 enum orr_status orr_events_prepare(struct orr_events *events,
                                    struct orr_error *error) ORR_MUST_CHECK;
 
-/* Fills and prepares a model from a timeline, our own or another tool's, whose texts it borrows: the
- * timeline must live as long as the model. On failure the model is empty. */
+/* Fills and prepares a model from a timeline, our own or another tool's, whose texts it borrows:
+ * the timeline must live as long as the model. On failure the model is empty. */
 enum orr_status orr_events_from_timeline(const struct orr_timeline *timeline,
                                          const struct orr_memory *memory,
                                          struct orr_events *out_events,
@@ -304,8 +304,8 @@ static inline int64_t orr_events_previous_end(const struct orr_events *events,
     return op->prev_op == ORR_EVENTS_NONE ? ORR_TIME_NONE : events->ops[op->prev_op].end_ns;
 }
 
-/* Of two calls the one that began first, ORR_EVENTS_NONE allowed; of equals by end, name and thread,
- * so that the answer does not depend on the order of the arrays. */
+/* Of two calls the one that began first, ORR_EVENTS_NONE allowed; of equals by end, name and
+ * thread, so that the answer does not depend on the order of the arrays. */
 uint32_t orr__events_earlier_call(const struct orr_events *events, uint32_t a, uint32_t b);
 
 /* The order of the definitions, over all ops. */

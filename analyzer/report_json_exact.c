@@ -1,5 +1,5 @@
-/* "exact": the figures of exact.h and of the rest of an analysis, under the keys and by the rules that
- * traces of other tools are checked by. */
+/* "exact": the figures of exact.h and of the rest of an analysis, under the keys and by the rules
+ * that traces of other tools are checked by. */
 #include <string.h>
 
 #include "analyzer/report_json_internal.h"
@@ -155,8 +155,8 @@ static void put_exact_device(struct json *j, const struct orr_analysis *a,
     put_close(j, "}");
 }
 
-/* A table of the source joined with its calls: by correlation alone, which pairs work of one process
- * with calls of another, and by process and correlation. */
+/* A table of the source joined with its calls: by correlation alone, which pairs work of one
+ * process with calls of another, and by process and correlation. */
 static void put_join_table(struct json *j, const char *name, uint64_t rows, uint64_t naive,
                            uint64_t process, uint64_t unlinked) {
     put_open(j, name, "{");

@@ -1,5 +1,5 @@
-/* Places of a timeline's rows by their ids. Ids are normally dense, so the place is guessed before it
- * is searched. Internal to analyzer/.
+/* Places of a timeline's rows by their ids. Ids are normally dense, so the place is guessed before
+ * it is searched. Internal to analyzer/.
  *
  * Threads: pure functions. */
 #ifndef ORR_ANALYZER_TIMELINE_FIND_H

@@ -28,8 +28,8 @@ static const char usage[] =
     "  --end NS    and before NS; without them, from the first to the last op\n"
     "  --strict    a trace that is cut or damaged is refused instead of repaired\n"
     "  --bandwidth byte/s of the devices' memory for the roofline, as 3.35e12\n"
-    "  --peak      FLOP/s by unit (vector, matrix) and type, as matrix.bf16=989e12; without these,\n"
-    "              those of the trace, or of the machine that a device's name means\n";
+    "  --peak      FLOP/s by unit (vector, matrix) and type, as matrix.bf16=989e12; without\n"
+    "              these, those of the trace, or of the machine that a device's name means\n";
 
 struct request {
     const char *const *paths;

@@ -302,7 +302,7 @@ static void kernels_communicate_by_their_names(void **state) {
     finish(&t);
 }
 
-/* A group of two ranks, of which `members` are in the trace: how much of its collective is known. */
+/* A group of two ranks, of which `members` are in the trace. */
 static const struct orr_analysis *a_collective_of_two(struct trace *t, unsigned members) {
     start(t);
     struct orr_timeline_communicator *communicator = orr__builder_communicator(t->builder);
@@ -711,8 +711,8 @@ static void nonsense_is_analysed_and_conserved(void **state) {
     }
 }
 
-/* With many streams the critical path looks for awaited ops in another way. Streams in which nothing
- * ran make many of few, and must not change it. */
+/* With many streams the critical path looks for awaited ops in another way. Streams in which
+ * nothing ran make many of few, and must not change it. */
 static void streams_without_ops_do_not_change_the_path(void **state) {
     (void)state;
     uint64_t random = random_seed(815);
