@@ -224,6 +224,34 @@ function ranksSection(doc) {
 
 /* ---- critical path ---- */
 
+/* How much later a command could end without the whole ending later. */
+function slackBox(slack) {
+    if (slack === undefined) { return []; }
+    const box = [element("h3", null, "Slack")];
+    if (slack === null) {
+        return [...box, element("p", {class: "unknown"},
+                                "unknown: the trace is larger than this is computed for")];
+    }
+    if (isKnown(slack.ops_without)) {
+        box.push(soft(`${countText(slack.ops_without)} of ${countText(slack.ops)} ops have none: ` +
+            "any of them made longer makes the whole longer." + (toNumber(slack.replay_error_ns)
+            ? ` Replayed, the graph of the trace misses it by ${timeText(slack.replay_error_ns)}.`
+            : "")));
+    }
+    if ((slack.operators || []).length > 0) {
+        box.push(new Table("Slack by operator", [
+            textColumn("op", "operator", {wide: true}), textColumn("shape"), column("count"),
+            column("without_slack", "without slack"),
+            column("time_without_slack_ns", "time of those"),
+            column("least_slack_ns", "least slack", {absent: "nothing depends on it"}),
+        ], slack.operators, {id: "slack", sort: "time_without_slack_ns"}).element);
+    }
+    if ((slack.commands || []).length > 0) {
+        box.push(genericTable("slack of commands", slack.commands));
+    }
+    return box;
+}
+
 function pathSection(doc) {
     const path = doc.critical_path;
     if (!path || toNumber(path.length_ns || 0) === 0) { return {keys: ["critical_path"]}; }
@@ -247,6 +275,7 @@ function pathSection(doc) {
              value: (row) => toNumber(row.time_ns) / toNumber(path.length_ns)},
         ], path.operators, {id: "path-operators", sort: "time_ns"}).element);
     }
+    box.push(...slackBox(path.slack));
     if ((path.segments || []).length > 0) {
         const less = toNumber(path.segment_count) - path.segments.length;
         box.push(element("h3", null, "Segments"), new Table("Segments of the path", [
