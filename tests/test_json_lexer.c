@@ -13,7 +13,7 @@
 #include "tests/support.h"
 #include "trace/import/json_document.h"
 
-/* -- Numbers --------------------------------------------------------------------------------------- */
+/* -- Numbers ----------------------------------------------------------------------------------- */
 
 static struct orr__json_value value_of(const char *text, enum orr__json_kind kind) {
     return (struct orr__json_value){.kind = kind, .text = {.at = text, .length = strlen(text)}};
@@ -139,7 +139,7 @@ static void random_decimals_are_what_wide_arithmetic_says(void **unused) {
     }
 }
 
-/* -- Texts ------------------------------------------------------------------------------------------ */
+/* -- Texts ------------------------------------------------------------------------------------- */
 
 static void texts_are_decoded_as_utf8(void **unused) {
     (void)unused;
@@ -178,7 +178,7 @@ static void texts_are_decoded_as_utf8(void **unused) {
     }
 }
 
-/* -- Documents --------------------------------------------------------------------------------------- */
+/* -- Documents --------------------------------------------------------------------------------- */
 
 /* What came out of a document, as a line: an item for each event, "name=value" of its members. */
 struct reading {

@@ -17,7 +17,7 @@
 #include "trace/import.h"
 #include "trace/import/formats.h"
 
-/* -- Reading from memory ------------------------------------------------------------------------------ */
+/* -- Reading from memory ----------------------------------------------------------------------- */
 
 static enum orr_status read_bytes(const void *bytes, size_t size, bool strict,
                                   const struct orr_memory *memory,
@@ -86,7 +86,7 @@ static void stream_is(const struct orr_timeline *t, const struct orr_timeline_co
     assert_string_equal(stream->name, name);
 }
 
-/* -- Dialects ------------------------------------------------------------------------------------------ */
+/* -- Dialects ---------------------------------------------------------------------------------- */
 
 static void work_calls_and_links(void **unused) {
     (void)unused;
@@ -308,7 +308,7 @@ static void slices_counters_and_names(void **unused) {
     orr_timeline_destroy(&t);
 }
 
-/* -- Operators ------------------------------------------------------------------------------------------ */
+/* -- Operators --------------------------------------------------------------------------------- */
 
 #define CALL(ts, correlation, external)                                                            \
     "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":8,\"tid\":8,"    \
@@ -390,7 +390,7 @@ static void collectives_of_newer_files(void **unused) {
     orr_timeline_destroy(&t);
 }
 
-/* -- Times ------------------------------------------------------------------------------------------------ */
+/* -- Times ------------------------------------------------------------------------------------- */
 
 static void stamps_finer_than_nanoseconds_are_counted(void **unused) {
     (void)unused;
@@ -523,7 +523,7 @@ static void printing_and_order_change_nothing(void **unused) {
     }
 }
 
-/* -- Broken texts ------------------------------------------------------------------------------------------- */
+/* -- Broken texts ------------------------------------------------------------------------------ */
 
 #define GOOD                                                                                       \
     "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"good\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1}"
@@ -621,7 +621,7 @@ static void other_json_is_no_trace(void **unused) {
     orr_timeline_destroy(&t);
 }
 
-/* -- Files --------------------------------------------------------------------------------------------------- */
+/* -- Files ------------------------------------------------------------------------------------- */
 
 struct files {
     char folder[PATH_MAX], path[PATH_MAX];
@@ -826,7 +826,7 @@ static void what_is_no_trace_is_named(void **unused) {
     assert_non_null(strstr(files.error.text, "a folder"));
 }
 
-/* -- Memory --------------------------------------------------------------------------------------------------- */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 static void use_reader(struct memory_counting *memory, void *context) {
     const char *text = context;

@@ -8,7 +8,7 @@
 #include "trace/sqlite_sink.h"
 #include "trace/timeline_texts.h"
 
-/* -- What a file is ---------------------------------------------------------------------------------- */
+/* -- What a file is ---------------------------------------------------------------------------- */
 
 enum format {
     FORMAT_UNKNOWN,
@@ -89,7 +89,7 @@ static const char *describe(const char *head, size_t size) {
 static const char expected[] = "expected a trace: a database of orrery run, JSON of PyTorch's "
                                "profiler (also .gz, .tar.gz of ranks), or SQLite of nsys export";
 
-/* -- Traces ------------------------------------------------------------------------------------------ */
+/* -- Traces ------------------------------------------------------------------------------------ */
 
 struct reading {
     const char *path;
@@ -153,7 +153,7 @@ enum orr_status orr__read_json(struct orr__json_input *input, const char *name,
     return status;
 }
 
-/* -- Archives ---------------------------------------------------------------------------------------- */
+/* -- Archives ---------------------------------------------------------------------------------- */
 
 struct archive {
     struct orr__tar tar;
@@ -272,7 +272,7 @@ static enum orr_status read_archive(const struct reading *r, struct orr__json_in
     return tell_archive(r, &archive);
 }
 
-/* -- Files ------------------------------------------------------------------------------------------- */
+/* -- Files ------------------------------------------------------------------------------------- */
 
 static enum orr_status invalid(const struct reading *r, struct orr__json_input *input,
                                const char *head, size_t size) {

@@ -2,7 +2,7 @@
 
 #include "trace/import/kineto_internal.h"
 
-/* -- Parts of an event ----------------------------------------------------------------------------- */
+/* -- Parts of an event ------------------------------------------------------------------------- */
 
 const char *orr__kineto_text(struct orr__kineto *k, const struct orr__json_value *value) {
     struct orr__json_text text = value->text;
@@ -53,7 +53,7 @@ bool orr__kineto_times(struct orr__kineto *k, int64_t *out_begin_ns, int64_t *ou
     return true;
 }
 
-/* -- Places ---------------------------------------------------------------------------------------- */
+/* -- Places ------------------------------------------------------------------------------------ */
 
 static size_t put_place(struct orr__kineto *k, enum orr__field field, char *out, size_t room) {
     const struct orr__json_value *value = &k->event.field[field];
@@ -127,7 +127,7 @@ bool orr__kineto_stream(struct orr__kineto *k, uint32_t *out_device, uint32_t *o
     return true;
 }
 
-/* -- The top level --------------------------------------------------------------------------------- */
+/* -- The top level ----------------------------------------------------------------------------- */
 
 static void read_device(struct orr__json_cursor *cursor, struct orr__kineto_device *device,
                         struct orr__json_value *name) {
@@ -251,7 +251,7 @@ static void read_member(struct orr__kineto *k) {
     }
 }
 
-/* -- Events ---------------------------------------------------------------------------------------- */
+/* -- Events ------------------------------------------------------------------------------------ */
 
 static void take_complete(struct orr__kineto *k) {
     struct orr__json_text category = {.at = ""};
@@ -299,7 +299,7 @@ static void read_all(struct orr__kineto *k) {
     k->piece = NULL;
 }
 
-/* -- Finishing ------------------------------------------------------------------------------------- */
+/* -- Finishing --------------------------------------------------------------------------------- */
 
 static void name_devices(const struct orr__kineto *k, struct orr_timeline *timeline) {
     for (size_t i = 0; i < timeline->device_count; i++) {

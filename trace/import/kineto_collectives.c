@@ -107,7 +107,7 @@ void orr__kineto_collective(struct orr__kineto *k, uint64_t command) {
     member->has_seq = orr__kineto_u64(k, ORR__ARG_COLLECTIVE_SEQ, &member->seq);
 }
 
-/* -- Resolving ------------------------------------------------------------------------------------- */
+/* -- Resolving --------------------------------------------------------------------------------- */
 
 /* "[0, 1, 2]"; newer files cut long lists: "[0, 1, ..., 7]". Nothing then. */
 static void add_ranks(struct orr__kineto *k, uint32_t communicator, const char *ranks) {

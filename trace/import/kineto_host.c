@@ -53,7 +53,7 @@ void orr__kineto_slice(struct orr__kineto *k, const char *category, size_t lengt
         add_on_host(k, ORR_SLICE_OTHER);
 }
 
-/* -- Counters -------------------------------------------------------------------------------------- */
+/* -- Counters ---------------------------------------------------------------------------------- */
 
 static bool begin_of(struct orr__kineto *k, int64_t *out_ns) {
     if (orr__kineto_has(k, ORR__FIELD_TS) &&
@@ -187,7 +187,7 @@ void orr__kineto_resolve_counters(struct orr__kineto *k) {
     }
 }
 
-/* -- Names ----------------------------------------------------------------------------------------- */
+/* -- Names ------------------------------------------------------------------------------------- */
 
 /* Labels are stored once, so equal ones are the same. */
 static struct orr__kineto_thread *find_thread(const struct orr__kineto *k, const char *label) {

@@ -81,7 +81,7 @@ void orr__kineto_reference(struct orr__kineto *k, uint64_t command) {
         *reference = (struct orr__kineto_reference){command, id};
 }
 
-/* -- Resolving ------------------------------------------------------------------------------------- */
+/* -- Resolving --------------------------------------------------------------------------------- */
 
 static uint32_t find_operator(const struct orr__kineto *k, const struct orr__index *index,
                               uint64_t id) {

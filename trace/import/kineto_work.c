@@ -46,7 +46,7 @@ static enum category category_of(const char *text, size_t length) {
     return NO_CATEGORY;
 }
 
-/* -- Work ---------------------------------------------------------------------------------------- */
+/* -- Work -------------------------------------------------------------------------------------- */
 
 /* "[64, 1, 1]", whatever white space was between; false if it is no list of three numbers. */
 static bool put_dimensions(const struct orr__json_value *value, char *out, size_t size) {
@@ -111,7 +111,7 @@ static void add_command(struct orr__kineto *k, enum orr_command_kind kind) {
         orr__kineto_collective(k, id);
 }
 
-/* -- Calls --------------------------------------------------------------------------------------- */
+/* -- Calls ------------------------------------------------------------------------------------- */
 
 static void add_call(struct orr__kineto *k) {
     int64_t begin, end;
@@ -135,7 +135,7 @@ static void add_call(struct orr__kineto *k) {
     k->subns_stamps += subns;
 }
 
-/* -- Waiting -------------------------------------------------------------------------------------- */
+/* -- Waiting ----------------------------------------------------------------------------------- */
 
 /* A stream by its number in an argument; ORR_ID_NONE for -1 and 4294967295, the whole context. */
 static uint32_t stream_of(struct orr__kineto *k, enum orr__arg arg, uint32_t device) {
@@ -193,7 +193,7 @@ static void add_sync(struct orr__kineto *k, struct orr__json_text kind) {
     orr__builder_link_sync(k->builder, 0, orr__kineto_correlation(k, ORR__ARG_CORRELATION));
 }
 
-/* -- The profiler --------------------------------------------------------------------------------- */
+/* -- The profiler ------------------------------------------------------------------------------ */
 
 static bool is_profilers_own(const char *name) {
     static const char *const names[] = {"Buffer Flush", "Instrumentation", "Resource",

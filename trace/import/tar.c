@@ -52,7 +52,7 @@ bool orr__is_tar(const char *block, size_t size) {
     return sum == wanted;
 }
 
-/* -- A member ---------------------------------------------------------------------------------------- */
+/* -- A member ---------------------------------------------------------------------------------- */
 
 struct member_input {
     struct orr__json_input base;
@@ -91,7 +91,7 @@ static void member_close(struct orr__json_input *base) {
     orr_memory_free(base->memory, member);
 }
 
-/* -- From header to header --------------------------------------------------------------------------- */
+/* -- From header to header --------------------------------------------------------------------- */
 
 void orr__tar_begin(struct orr__tar *tar, struct orr__json_input *below,
                     const struct orr_memory *memory) {
