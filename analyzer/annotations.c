@@ -36,7 +36,7 @@ void orr_annotations_add_gap(struct orr_annotations *annotations, const struct o
         }
         for (uint32_t node = annotations->node_of_op[gap->op]; node != ORR_EVENTS_NONE;
              node = items[node].parent) {
-            items[node].idle[c] += idle;
+            items[node].idle[c] = orr__add_ns(items[node].idle[c], idle);
         }
         annotations->gap_idle[c] = 0;
     }
@@ -56,10 +56,12 @@ static void add_busy(struct builder *b, uint32_t op, int64_t begin_ns, int64_t e
     uint32_t node = b->out->node_of_op[op];
     struct orr_annotation *items = b->out->items;
     items[node].self_ops++;
-    items[node].self_ns += extend(&b->self_reach[node], begin_ns, end_ns);
+    items[node].self_ns =
+        orr__add_ns(items[node].self_ns, extend(&b->self_reach[node], begin_ns, end_ns));
     for (; node != ORR_EVENTS_NONE; node = items[node].parent) {
         items[node].ops++;
-        items[node].total_ns += extend(&b->reach[node], begin_ns, end_ns);
+        items[node].total_ns =
+            orr__add_ns(items[node].total_ns, extend(&b->reach[node], begin_ns, end_ns));
     }
 }
 
@@ -84,7 +86,8 @@ static void add_exposed(struct builder *b, uint32_t op, int64_t *reach, int64_t 
     int64_t exposed = end_ns - from - computing(b, from, end_ns);
     for (uint32_t node = b->out->node_of_op[op]; node != ORR_EVENTS_NONE;
          node = b->out->items[node].parent) {
-        b->out->items[node].exposed_comm_ns += exposed;
+        b->out->items[node].exposed_comm_ns =
+            orr__add_ns(b->out->items[node].exposed_comm_ns, exposed);
     }
 }
 

@@ -132,7 +132,7 @@ static struct group measure(const struct builder *b, size_t first) {
 /* Blocks of a grid, "[64, 1, 1] x [256, 1, 1]"; 0 for another text. */
 static uint64_t blocks_of(const char *grid) {
     uint64_t blocks = 1;
-    if (*grid != '[') {
+    if (!grid || *grid != '[') {
         return 0;
     }
     for (grid++; *grid && *grid != ']';) {

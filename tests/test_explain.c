@@ -437,6 +437,26 @@ static void sums_hold_on_any_trace(void **state) {
     }
 }
 
+/* Ops as far apart as times may be, on several devices: sums stop at the largest number. */
+static void extreme_times_do_not_overflow(void **state) {
+    (void)state;
+    struct trace t;
+    start(&t);
+    const int64_t far = ORR_EVENTS_TIME_MAX;
+    annotated_slice(&t.t, 0, "a", -far, far);
+    for (uint32_t stream = 0; stream < 4; stream++) {
+        kernel(&t, 0, -far + 1, stream, stream % 2 ? "nccl" : "k", -far, far);
+        kernel(&t, 0, 0, stream, "k", far, far);
+    }
+    fixture_counter(&t.t.f, 0, "memory bytes", -far, 1);
+    fixture_counter(&t.t.f, 0, "memory bytes", far, 9e18);
+    analyze(&t);
+    const struct orr_annotations *all = &t.a->explain.annotations;
+    assert_int_equal(all->items[0].total_ns, INT64_MAX); /* 2^62 on each of two devices */
+    assert_true(t.a->explain.memory.items[0].peak == 9000000000000000000u);
+    finish(&t);
+}
+
 static enum orr_status analyze_once(const struct annotated *t, const struct orr_memory *memory) {
     struct orr_analysis_options options = orr_analysis_options_default();
     struct orr_analysis *analysis;
@@ -470,6 +490,7 @@ int main(void) {
         cmocka_unit_test(depth_is_what_was_given_and_has_not_begun),
         cmocka_unit_test(memory_over_time_keeps_peaks_and_what_holds),
         cmocka_unit_test(sums_hold_on_any_trace),
+        cmocka_unit_test(extreme_times_do_not_overflow),
         cmocka_unit_test(no_memory_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
