@@ -1,5 +1,5 @@
-/* The reader of JSON: numbers without doubles, texts, repairs, windows of any size, and nothing read
- * beyond the end. */
+/* The reader of JSON: numbers without doubles, texts, repairs, windows of any size, and nothing
+ * read beyond the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -94,7 +94,8 @@ static void work_calls_and_links(void **unused) {
         "{\"schemaVersion\": 1, \"baseTimeNanoseconds\": 1711964646000000000,\n"
         " \"traceEvents\": [\n"
         "  {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 9,"
-        " \"tid\": 10, \"ts\": 1.500, \"dur\": 2.250, \"args\": {\"cbid\": 211, \"correlation\": 5}},\n"
+        " \"tid\": 10, \"ts\": 1.500, \"dur\": 2.250,"
+        " \"args\": {\"cbid\": 211, \"correlation\": 5}},\n"
         "  {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k<\\u00e4>\", \"pid\": 0, \"tid\": 7,"
         " \"ts\": 10.001, \"dur\": 3, \"args\": {\"device\": 1, \"stream\": 20, \"correlation\": 5,"
         " \"grid\": [8, 2, 1], \"block\": [256, 1, 1], \"graph id\": 3}},\n"
@@ -422,8 +423,8 @@ static void events_without_a_time_or_place_are_left_out_and_counted(void **unuse
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"e\",\"pid\":0,\"ts\":1,\"dur\":1},"
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"f\",\"pid\":\"gpu\",\"tid\":7,\"ts\":1,"
         "\"dur\":1},"
-        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"good\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1},"
-        "7,{},{\"ph\":\"B\",\"ts\":1}");
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"good\",\"pid\":0,\"tid\":7,\"ts\":1,"
+        "\"dur\":1},7,{},{\"ph\":\"B\",\"ts\":1}");
     assert_int_equal(t->command_count, 1);
     assert_int_equal(t->source.skipped, 6);
     assert_non_null(strstr(finding(t, "import_no_time")->message, "4 events"));

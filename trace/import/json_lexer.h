@@ -24,8 +24,8 @@
  * orr__json_member or orr__json_element until they return false, or passed by orr__json_skip, which
  * does nothing for any other kind.
  *
- * Two ways to read. Strict: what is no JSON sets the state to BROKEN. Tolerant: what tools are known
- * to have written is repaired (see enum orr__json_repair), and only what can't be is BROKEN. A text
+ * Two ways to read. Strict: what is no JSON sets the state to BROKEN. Tolerant: what tools are
+ * known to have written is repaired (see enum orr__json_repair), and only what can't be is BROKEN. A text
  * that ends too early sets MORE, in both.
  *
  * Threads: one at a time a cursor. */
@@ -93,8 +93,8 @@ struct orr__json_cursor {
     uint32_t repairs[ORR__JSON_REPAIR_COUNT]; /* done so far, places */
 };
 
-/* Starts reading `length` bytes. The byte behind must be there: NUL, or, for a piece of a longer text
- * that ends with NUL somewhere, a quote or bracket. */
+/* Starts reading `length` bytes. The byte behind must be there: NUL, or, for a piece of a longer
+ * text that ends with NUL somewhere, a quote or bracket. */
 void orr__json_begin(struct orr__json_cursor *cursor, const char *text, size_t length,
                      bool tolerant);
 
@@ -128,8 +128,8 @@ size_t orr__json_decode(struct orr__json_text text, char *out, bool *out_repaire
 bool orr__json_i64(const struct orr__json_value *value, int64_t *out_number);
 bool orr__json_u64(const struct orr__json_value *value, uint64_t *out_number);
 
-/* A number, or a string that holds one, times 10^shift, truncated toward zero, without going through
- * a double: with shift 3 the nanoseconds of a time in microseconds. *out_exact (may be NULL) is
+/* A number, or a string that holds one, times 10^shift, truncated toward zero, without going
+ * through a double: with shift 3 the nanoseconds of a time in microseconds. *out_exact (may be NULL) is
  * false if a digit other than 0 was cut off. False: no number, or out of range. */
 bool orr__json_scaled(const struct orr__json_value *value, unsigned shift, int64_t *out_number,
                       bool *out_exact);
