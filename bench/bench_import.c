@@ -3,8 +3,8 @@
  *     build/release/bench/bench_import [MEGABYTES [FILE]]     default 110
  *
  * The trace is made up (kineto_text.h) and written to a temporary file, or to FILE, which stays.
- * The floor is a plain scan of the same bytes for line ends. "events" is what the reader of JSON does
- * without a timeline; "timeline" is the import; "analysis" comes on top of it.
+ * The floor is a plain scan of the same bytes for line ends. "events" is what the reader of JSON
+ * does without a timeline; "timeline" is the import; "analysis" comes on top of it.
  *
  * Prints `name,value,unit` lines, by the thread's CPU time; each figure is the median of the
  * rounds. Peak memory is that of a child process that imports and analyses once. */

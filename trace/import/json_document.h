@@ -1,8 +1,8 @@
 /* Internal to trace/: a Chrome JSON trace of any size, piece by piece.
  *
  * The document is an object, whose member "traceEvents" is an array, or that array alone. Pieces
- * are the other members of the object, and the events, in the order of the text. Memory is a window of
- * 1 MiB, which grows for a piece that is longer, up to 16 MiB; an event that is longer still is
+ * are the other members of the object, and the events, in the order of the text. Memory is a window
+ * of 1 MiB, which grows for a piece that is longer, up to 16 MiB; an event that is longer still is
  * skipped, and counted.
  *
  *     struct orr__json_document *document;

@@ -25,8 +25,8 @@
  * does nothing for any other kind.
  *
  * Two ways to read. Strict: what is no JSON sets the state to BROKEN. Tolerant: what tools are
- * known to have written is repaired (see enum orr__json_repair), and only what can't be is BROKEN. A text
- * that ends too early sets MORE, in both.
+ * known to have written is repaired (see enum orr__json_repair), and only what can't be is BROKEN.
+ * A text that ends too early sets MORE, in both.
  *
  * Threads: one at a time a cursor. */
 #ifndef ORR_TRACE_IMPORT_JSON_LEXER_H
@@ -129,8 +129,8 @@ bool orr__json_i64(const struct orr__json_value *value, int64_t *out_number);
 bool orr__json_u64(const struct orr__json_value *value, uint64_t *out_number);
 
 /* A number, or a string that holds one, times 10^shift, truncated toward zero, without going
- * through a double: with shift 3 the nanoseconds of a time in microseconds. *out_exact (may be NULL) is
- * false if a digit other than 0 was cut off. False: no number, or out of range. */
+ * through a double: with shift 3 the nanoseconds of a time in microseconds. *out_exact (may be
+ * NULL) is false if a digit other than 0 was cut off. False: no number, or out of range. */
 bool orr__json_scaled(const struct orr__json_value *value, unsigned shift, int64_t *out_number,
                       bool *out_exact);
 

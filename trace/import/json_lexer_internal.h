@@ -125,8 +125,8 @@ orr__json_strict_string(struct orr__json_cursor *cursor, struct orr__json_text *
 }
 
 /* A string in a text that has something wrong with it, maybe here; behind its opening quote. Ends
- * at the first quote, escaped or not, behind which the text can go on; or before a member that begins
- * within. */
+ * at the first quote, escaped or not, behind which the text can go on; or before a member that
+ * begins within. */
 bool orr__json_tolerant_string(struct orr__json_cursor *cursor, bool in_array,
                                struct orr__json_text *out_text);
 
