@@ -98,8 +98,9 @@ static void set_bases(struct orr__ranks_work *w) {
         none = none && !source_of(w, i)->has_time_base;
     }
     for (size_t i = 0; i < ranks->part_count && all; i++) {
-        ranks->parts[i].base_ns =
-            orr__ranks_add(source_of(w, i)->time_base_ns, -source_of(w, 0)->time_base_ns);
+        /* Within bounds, so that it has a negative. */
+        int64_t first = orr__ranks_add(source_of(w, 0)->time_base_ns, 0);
+        ranks->parts[i].base_ns = orr__ranks_add(source_of(w, i)->time_base_ns, -first);
     }
     if (!all && !none) {
         snprintf(next_note(ranks), ORR_RANKS_TEXT_MAX,
