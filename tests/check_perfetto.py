@@ -51,7 +51,8 @@ NEVER_KEYS = ("bind_id", "flow_in", "flow_out", "id2", "scope", "tts", "tdur")
 ARGS_ORDER = (
     "cmd", "cmds", "what", "op", "kind", "site", "dtype", "shape", "flops", "bytes_read",
     "bytes_written", "ready_ns", "ts_source", "collective", "communicator", "seq", "algorithm",
-    "protocol", "emulated", "modelled_ns", "correlation", "graph", "grid", "unfinished", "why", "id", "severity", "message",
+    "protocol", "emulated", "modelled_ns", "correlation", "graph", "grid",
+    "unfinished", "why", "id", "severity", "message",
     "cmd_a", "cmd_b", "fix")
 
 

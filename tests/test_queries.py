@@ -127,7 +127,8 @@ def check_device(path, device, expected):
     equal("exposed_copy", row["exposed_copy_ns"], classes.get("exposed_copy", 0))
     equal("the whole", row["compute_ns"] + row["exposed_comm_ns"] + row["exposed_copy_ns"] +
           row["idle_ns"], row["span_ns"])
-    idle = rows(path, f"SELECT sum(idle_ns) AS ns, count(*) AS n FROM v_idle WHERE device = {device}")
+    idle = rows(path, "SELECT sum(idle_ns) AS ns, count(*) AS n FROM v_idle "
+                f"WHERE device = {device}")
     equal("sum of v_idle", idle[0]["ns"] or 0, expected["idle_ns"])
     equal("gaps", idle[0]["n"], expected["gaps"])
     launch = rows(path, f"SELECT * FROM v_launch WHERE device = {device}")
@@ -176,8 +177,8 @@ def figures(trace, folder):
 
 
 def run(words, folder):
-    subprocess.run([ORRERY, "run", f"scenarios/{words[0]}", *words[1:], "-o", f"{folder}/run.db"],
-                   cwd=ROOT, capture_output=True, timeout=300, check=False)
+    subprocess.run([ORRERY, "run", f"scenarios/{words[0]}", *words[1:], "-o",
+                    f"{folder}/run.db"], cwd=ROOT, capture_output=True, timeout=300, check=False)
     figures(f"{folder}/run.db", folder)
 
 

@@ -29,8 +29,8 @@ PRAGMA user_version = 4;            -- schema version
 -- Part 1a. Small tables, stored as they are read
 
 -- Facts about the run. Always there: schema_version. In runs of ours also status ('running' until
--- the run ends: a trace that still says so was killed; then 'ok', 'failed', ... as the run said)
--- and dropped (records that were lost because the writer could not keep up or the disk failed;
+-- the run ends: a trace that still says so was killed; then 'ok', 'failed', ... as it said) and
+-- dropped (records that were lost because the writer could not keep up or the disk failed;
 -- dropped_KIND splits it).
 -- From the runtime: orrery_version, scenario, args (key=value only), seed, devices, backend,
 -- clock (virtual, monotonic, ...), accesses (true: every command has its rows in access).
