@@ -554,8 +554,9 @@ FROM slice_row AS r;
 --                             NULL if no host waited for it. Lies after e.
 -- submission + stream_wait + dep_wait + dispatch + device = e - a = total_ns, exactly. A command
 -- without a call, or one that starts before its call (s < a, two clocks that disagree), has NULL in
--- all but device_ns and sync_ns. Imported traces do not say what was ready when: dispatch_ns contains
--- dep_wait_ns there, and records that make no sense (see v_work) are left out. Sums over overlapping commands are not elapsed time.
+-- all but device_ns and sync_ns. Imported traces do not say what was ready when: dispatch_ns
+-- contains dep_wait_ns there, and records that make no sense (see v_work) are left out. Sums over
+-- overlapping commands are not elapsed time.
 CREATE VIEW v_timing AS
 WITH
     -- Waits for an event or a future see the commands of one stream up to some position.
@@ -646,8 +647,8 @@ GROUP BY host, enqueue_ns, enqueued_ns;
 -- Work of devices: kernel, collective, copy, fill. A record that makes no sense is none (an end
 -- before the start, both 0, a time beyond +-2^61); nor is what never started or never ended.
 --     class    compute; comm: a collective, in imported traces a kernel whose name says so; copy
---     call, call_*   the call that enqueued it: call.id, in runs of ours cmd.id of the command, or of
---              the graph launch that it is a node of; NULL: unlinked
+--     call, call_*   the call that enqueued it: call.id, in runs of ours cmd.id of the command, or
+--              of the graph launch that it is a node of; NULL: unlinked
 CREATE VIEW v_work AS SELECT
     r.id AS cmd,
     r.op,
@@ -815,7 +816,7 @@ WHERE s.kind = 0 AND s.host IS NOT NULL AND s.end_ns >= s.begin_ns;
 
 -- Collectives whose members are in the trace: who arrived last, how long the others waited for it
 -- in all, and the transfer behind that. A member arrives when it starts; simulated ones start
--- together, and arrive when all they waited for is done. Clocks are what they are in the trace. 2 s.
+-- together, and arrive when all they waited for is done. Clocks are as in the trace. 2 s.
 CREATE VIEW v_collective AS
 WITH
     member AS (SELECT m.collective, m.rank, r.finish_ns,
