@@ -364,7 +364,7 @@ CREATE VIEW cmd AS SELECT
                                                                     -- come from
     CASE code >> 16 & 255 WHEN 0 THEN 'vector' WHEN 1 THEN 'matrix' END AS unit, -- as device_peak
     CASE code >> 32 WHEN 0 THEN host ELSE (code >> 32) - 1 END AS caller, -- host.id that called,
-                                                -- not `host` where each device has one that launches
+                                            -- not `host` where each device has a host to launch
     -- Imported traces only, else NULL:
     i.call,        -- call.id (the merged one) that enqueued it; NULL: unlinked
     i.correlation, -- the source's number, which links to calls of the same process

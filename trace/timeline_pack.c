@@ -39,7 +39,7 @@ static void put_number(struct bytes *bytes, uint64_t number) {
 static void put_text(struct bytes *bytes, const char *text) {
     size_t length = strlen(text);
     put_number(bytes, length);
-    if (!make_room(bytes, length))
+    if (bytes->failed || length == 0 || !make_room(bytes, length))
         return;
     memcpy(bytes->items + bytes->count, text, length);
     bytes->count += length;
