@@ -16,7 +16,9 @@ const char *orr__kineto_text(struct orr__kineto *k, const struct orr__json_value
         return orr__builder_text(k->builder, text.at, text.length);
     bool repaired = false;
     size_t size = orr__json_decode(text, k->text, &repaired);
-    if (repaired)
+    if (repaired && k->piece->kind == ORR__JSON_MEMBER)
+        k->member_repaired = true; /* it may be read again: counted when it is done */
+    else if (repaired)
         orr__json_document_repaired(k->document, k->piece, ORR__JSON_REPAIR_UTF8);
     return orr__builder_text(k->builder, k->text, size);
 }
@@ -155,6 +157,7 @@ static void read_devices(struct orr__kineto *k) {
     size_t before = k->devices_count;
     do {
         k->devices_count = before;
+        k->member_repaired = false;
         if (!orr__json_value(cursor, &value) || value.kind != ORR__JSON_ARRAY) {
             orr__json_skip(cursor, &value);
             continue;
@@ -174,6 +177,8 @@ static void read_devices(struct orr__kineto *k) {
                 *item = device;
         }
     } while (orr__json_document_again(k->document, k->piece));
+    if (k->member_repaired)
+        orr__json_document_repaired(k->document, k->piece, ORR__JSON_REPAIR_UTF8);
 }
 
 static void read_distributed(struct orr__kineto *k) {
