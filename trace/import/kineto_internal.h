@@ -93,7 +93,7 @@ struct orr__kineto {
     char *text;  /* 3 * ORR__KINETO_TEXT_MAX bytes, for decoding */
     bool failed; /* memory is out */
     bool has_syncs, has_waits;
-    bool member_repaired; /* a text of the member being read */
+    bool member_repaired;                       /* a text of the member being read */
     uint8_t has_work[ORR__BUILDER_DEVICES / 8]; /* a bit for each device */
     uint64_t slices, commands;                  /* made so far: their ids and places */
     uint64_t subns_stamps;
