@@ -43,6 +43,7 @@ struct orr_diff_options {
     const char *names[2];   /* of the traces, for reports; borrowed until destroy */
 };
 
+/* The defaults above: no bound on regressions, thresholds of analysis 2.11. */
 struct orr_diff_options orr_diff_options_default(void);
 
 /* X(name, text) */
@@ -58,6 +59,7 @@ enum orr_diff_unit {
 #undef ORR_DIFF_UNIT_ENUM
         ORR_DIFF_UNIT_COUNT
 };
+/* Its text in the list: static storage. */
 const char *orr_diff_unit_text(enum orr_diff_unit unit);
 
 /* X(name, text) */
@@ -74,6 +76,7 @@ enum orr_diff_status {
 #undef ORR_DIFF_STATUS_ENUM
         ORR_DIFF_STATUS_COUNT
 };
+/* Its text in the list: static storage. */
 const char *orr_diff_status_text(enum orr_diff_status status);
 
 /* X(name, text) */
@@ -89,6 +92,7 @@ enum orr_diff_outcome {
 #undef ORR_DIFF_OUTCOME_ENUM
         ORR_DIFF_OUTCOME_COUNT
 };
+/* Its text in the list: static storage. */
 const char *orr_diff_outcome_text(enum orr_diff_outcome outcome);
 
 /* X(name, text): sorts of rows. */
@@ -103,6 +107,7 @@ enum orr_diff_sort {
 #undef ORR_DIFF_SORT_ENUM
         ORR_DIFF_SORT_COUNT
 };
+/* Its text in the list: static storage. */
 const char *orr_diff_sort_text(enum orr_diff_sort sort);
 
 /* One side of a row: 0 before, 1 after. Only what lies in units counts. */
@@ -161,6 +166,7 @@ enum orr_diff_cause {
 #undef ORR_DIFF_CAUSE_ENUM
         ORR_DIFF_CAUSE_COUNT
 };
+/* Its text in the list: static storage. */
 const char *orr_diff_cause_text(enum orr_diff_cause cause);
 
 enum { ORR_DIFF_VERDICT_MAX = 768 };

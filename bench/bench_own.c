@@ -4,8 +4,8 @@
  *     build/release/bench/bench_own [RECORDS]      default 10000000; 4.5 GiB of memory for those
  *
  * The trace has what a training step leaves: commands, edges, syncs, buffers, counters, accesses.
- * The scan steps through every row that the analysis needs and asks for one number of each: SQLite's
- * own cost. The file lies in $TMPDIR.
+ * The scan steps through every row that the analysis needs and asks for one number of each: what
+ * SQLite itself costs. The file lies in $TMPDIR.
  *
  * Prints `name,value,unit` lines, by the thread's CPU time and by the wall clock. */
 #include <sqlite3.h>

@@ -61,7 +61,7 @@ TIMEOUT=600 tests/run.sh release tests/golden/run.sh tests/scenarios.sh tests/he
     tests/test_programs.py tests/test_wrong_kind.py tests/test_check_runs.py \
     tests/differential_malformed.py tests/test_explore_hosts.py tests/test_exact.py \
     tests/test_doctor.py tests/test_ranks.py tests/test_decode_graph.py \
-    tests/test_round_trip.py tests/test_queries.py \
+    tests/test_round_trip.py tests/test_queries.py tests/test_diff_pair.py tests/test_whatif.py \
     tests/test_cuda_image.py tests/test_cuda_door.py tests/test_cuda_device_check.py
 title "what browsers get"
 TIMEOUT=300 tests/run.sh release tests/test_view.py tests/test_report_html.py

@@ -202,7 +202,8 @@ def cases():
         yield f"random JSON, seed {seed}", lambda folder, seed=seed: random_kineto(seed, folder)
         yield f"random nsys, seed {seed}", lambda folder, seed=seed: random_nsys(seed, folder)
     files = sorted((ROOT / "tests/data/exact").glob("*.json"))
-    files += sorted(REAL.glob("*.json")) + sorted(REAL.glob("*.json.gz")) + sorted(REAL.glob("*.sqlite"))
+    for pattern in ("*.json", "*.json.gz", "*.sqlite"):
+        files += sorted(REAL.glob(pattern))
     for path in files:
         yield path.name, lambda folder, path=path: figures(path, folder)
     if not REAL.is_dir():
