@@ -401,11 +401,8 @@ static enum orr_status list_waits(struct walker *w) {
     size_t count = 0;
     for (size_t c = 0; c < events->call_count; c++) {
         count += (events->calls[c].flags & ORR_CALL_WAITING) != 0;
-        w->sync_of[c] = ORR_EVENTS_NONE;
     }
-    for (size_t s = 0; s < events->sync_count; s++) {
-        w->sync_of[events->syncs[s].call] = (uint32_t)s;
-    }
+    orr__events_find_syncs(events, w->sync_of);
     w->waits = orr_memory_resize(w->memory, NULL, count * sizeof *w->waits);
     if (!w->waits) {
         return ORR_NO_MEMORY;

@@ -215,6 +215,41 @@ uint32_t orr__events_earlier_call(const struct orr_events *events, uint32_t a, u
     return strcmp(label_a, label_b) <= 0 ? a : b;
 }
 
+/* What a sync says is the more the smaller this is. */
+static int vagueness(const struct orr_events_sync *sync) {
+    switch (sync->kind) {
+    case ORR_SYNC_TARGET_OP: return 0;
+    case ORR_SYNC_TARGET_STREAM: return 1;
+    case ORR_SYNC_TARGET_DEVICE: return 2;
+    default: return 3;
+    }
+}
+
+bool orr__events_sync_before(const struct orr_events *events, uint32_t a, uint32_t b) {
+    if (a == ORR_EVENTS_NONE || b == ORR_EVENTS_NONE) {
+        return a != ORR_EVENTS_NONE && b == ORR_EVENTS_NONE;
+    }
+    const struct orr_events_sync *x = &events->syncs[a], *y = &events->syncs[b];
+    if (x->kind != y->kind || x->kind == ORR_SYNC_TARGET_UNKNOWN) {
+        return vagueness(x) < vagueness(y);
+    }
+    if (x->kind != ORR_SYNC_TARGET_OP) {
+        return x->target < y->target;
+    }
+    int64_t end_x = events->ops[x->target].end_ns, end_y = events->ops[y->target].end_ns;
+    return end_x != end_y ? end_x > end_y : compare_ops(events, x->target, y->target) < 0;
+}
+
+void orr__events_find_syncs(const struct orr_events *events, uint32_t *out_syncs) {
+    for (size_t c = 0; c < events->call_count; c++) {
+        out_syncs[c] = ORR_EVENTS_NONE;
+    }
+    for (uint32_t s = 0; s < events->sync_count; s++) {
+        uint32_t *sync = &out_syncs[events->syncs[s].call];
+        *sync = orr__events_sync_before(events, s, *sync) ? s : *sync;
+    }
+}
+
 /* Distributes items 0 .. count over buckets in one stable pass: first[b] .. first[b + 1) are
  * b's. */
 static void bucket(size_t count, uint32_t (*bucket_of)(const struct orr_events *, uint32_t),
@@ -303,6 +338,71 @@ static enum orr_status order_devices(struct orr_events *events) {
     return status;
 }
 
+/* Calls of one thread that say the same of themselves, told apart by what belongs to them. */
+struct twins {
+    const struct orr_events *events;
+    uint32_t *first_place; /* by call: place in stream_order of the first of its ops, or NONE */
+    uint32_t *syncs;       /* by call: its sync, or NONE */
+};
+
+static bool twin_before(const void *context, uint32_t a, uint32_t b) {
+    const struct twins *t = context;
+    const struct orr_events_call *x = &t->events->calls[a], *y = &t->events->calls[b];
+    if (x->thread != y->thread) {
+        return x->thread < y->thread;
+    }
+    if (call_before(t->events, a, b) || call_before(t->events, b, a)) {
+        return call_before(t->events, a, b);
+    }
+    if (x->flags != y->flags) {
+        return x->flags < y->flags;
+    }
+    if (t->first_place[a] != t->first_place[b]) {
+        return t->first_place[a] < t->first_place[b];
+    }
+    return orr__events_sync_before(t->events, t->syncs[a], t->syncs[b]);
+}
+
+static bool has_twins(const struct orr_events *events) {
+    for (size_t i = 1; i < events->call_count; i++) {
+        uint32_t before = events->thread_order[i - 1], here = events->thread_order[i];
+        if (events->calls[before].thread == events->calls[here].thread &&
+            !call_before(events, before, here)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Streams are in order by now. */
+static enum orr_status order_twins(struct orr_events *events) {
+    if (!has_twins(events)) {
+        return ORR_OK;
+    }
+    size_t size = events->call_count * sizeof(uint32_t);
+    struct twins t = {.events = events,
+                      .first_place = orr_memory_resize(events->memory, NULL, size),
+                      .syncs = orr_memory_resize(events->memory, NULL, size)};
+    enum orr_status status = t.first_place && t.syncs ? ORR_OK : ORR_NO_MEMORY;
+    if (status == ORR_OK) {
+        orr__events_find_syncs(events, t.syncs);
+        for (size_t c = 0; c < events->call_count; c++) {
+            t.first_place[c] = ORR_EVENTS_NONE;
+        }
+        for (size_t i = events->op_count; i > 0; i--) {
+            const struct orr_events_op *op = &events->ops[events->stream_order[i - 1]];
+            if (orr_events_linked(op)) {
+                t.first_place[op->call] = (uint32_t)(i - 1);
+            }
+        }
+        status = orr__sort_indices(events->memory, events->thread_order, events->call_count,
+                                   twin_before, &t);
+    }
+    orr_memory_free(events->memory, t.first_place);
+    orr_memory_free(events->memory, t.syncs);
+    return status;
+}
+
 static enum orr_status order_threads(struct orr_events *events) {
     events->thread_order =
         orr_memory_resize(events->memory, NULL, events->call_count * sizeof *events->thread_order);
@@ -319,7 +419,7 @@ static enum orr_status order_threads(struct orr_events *events) {
         status = orr__sort_indices(events->memory, events->thread_order + first,
                                    events->thread_first[t + 1] - first, call_before, events);
     }
-    return status;
+    return status == ORR_OK ? order_twins(events) : status;
 }
 
 /* p of every op, and the largest end up to each place of a stream. */

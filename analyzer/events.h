@@ -211,7 +211,8 @@ struct orr_events {
     size_t *stream_first, *device_first;
     int64_t *stream_reach; /* parallel to stream_order: largest end up to here */
     uint32_t *op_position; /* of op i in stream_order */
-    /* Calls of thread t by begin, end: thread_order[thread_first[t] .. thread_first[t + 1]). */
+    /* Calls of thread t by begin, end, name, and of equal ones by what they enqueued and wait for:
+     * thread_order[thread_first[t] .. thread_first[t + 1]). */
     uint32_t *thread_order;
     size_t *thread_first;
     uint64_t ready_disagreements; /* ops whose recorded ready time is not what the edges explain */
@@ -307,6 +308,13 @@ static inline int64_t orr_events_previous_end(const struct orr_events *events,
 /* Of two calls the one that began first, ORR_EVENTS_NONE allowed; of equals by end, name and
  * thread, so that the answer does not depend on the order of the arrays. */
 uint32_t orr__events_earlier_call(const struct orr_events *events, uint32_t a, uint32_t b);
+
+/* The sync of each call, ORR_EVENTS_NONE without; of several the one that says most. */
+void orr__events_find_syncs(const struct orr_events *events, uint32_t *out_syncs);
+
+/* Of two syncs, ORR_EVENTS_NONE allowed: true if `a` says more of what its call waits for: an op
+ * before a stream before a device, of ops the one that ends last. */
+bool orr__events_sync_before(const struct orr_events *events, uint32_t a, uint32_t b);
 
 /* The order of the definitions, over all ops. */
 bool orr__events_op_before(const void *events, uint32_t a, uint32_t b);

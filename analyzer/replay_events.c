@@ -14,6 +14,7 @@ struct filler {
     struct orr__replay_plan *plan;
     const struct orr_events *events;
     uint32_t *item_of; /* by op */
+    uint32_t *call_of; /* by call: that of the replay */
     uint32_t *sync_of; /* by call: its sync, or NONE */
     uint64_t searches;
     /* Streams of device d: device_streams[device_first[d]] .. */
@@ -21,9 +22,13 @@ struct filler {
     size_t *device_first;
 };
 
+/* ------------------------------------------------------------------------------------------------
+ * Calls and items */
+
 static enum orr_status add_calls(struct filler *f) {
-    for (size_t c = 0; c < f->events->call_count; c++) {
-        const struct orr_events_call *call = &f->events->calls[c];
+    enum orr_status status = ORR_OK;
+    for (size_t c = 0; c < f->events->call_count && status == ORR_OK; c++) {
+        const struct orr_events_call *call = &f->events->calls[f->events->thread_order[c]];
         struct orr_replay_call item = {
             .begin_ns = call->begin_ns,
             .end_ns = call->end_ns,
@@ -32,13 +37,9 @@ static enum orr_status add_calls(struct filler *f) {
             .launching = (call->flags & (ORR_CALL_LAUNCH | ORR_CALL_GRAPH)) || call->op_count > 0,
             .breaking = (call->flags & ORR_CALL_BREAKING) != 0,
             .graph = (call->flags & ORR_CALL_GRAPH) != 0};
-        uint32_t index;
-        enum orr_status status = orr__replay_call(f->plan, &item, &index);
-        if (status != ORR_OK) {
-            return status;
-        }
+        status = orr__replay_call(f->plan, &item, &f->call_of[f->events->thread_order[c]]);
     }
-    return ORR_OK;
+    return status;
 }
 
 static enum orr_status add_items(struct filler *f) {
@@ -49,7 +50,8 @@ static enum orr_status add_items(struct filler *f) {
         struct orr_replay_item item = {.start_ns = o->start_ns,
                                        .end_ns = o->end_ns,
                                        .stream = o->stream,
-                                       .call = o->call,
+                                       .call = orr_events_linked(o) ? f->call_of[o->call]
+                                                                    : ORR_EVENTS_NONE,
                                        .op = op,
                                        .group = o->collective};
         enum orr_status status = orr__replay_item(f->plan, &item, &f->item_of[op]);
@@ -162,9 +164,9 @@ static enum orr_status link_waits(struct filler *f) {
 static enum orr_status watch_stream(struct filler *f, uint32_t call, uint32_t stream) {
     const struct orr_events_call *c = &f->events->calls[call];
     uint32_t op = last_before(f, stream, c->end_ns, c->begin_ns);
-    return op == ORR_EVENTS_NONE
-               ? ORR_OK
-               : orr__replay_link(f->plan, ORR__AT_ITEM, f->item_of[op], ORR__AT_CALL_END, call);
+    return op == ORR_EVENTS_NONE ? ORR_OK
+                                 : orr__replay_link(f->plan, ORR__AT_ITEM, f->item_of[op],
+                                                    ORR__AT_CALL_END, f->call_of[call]);
 }
 
 static enum orr_status watch_device(struct filler *f, uint32_t call, uint32_t device) {
@@ -183,7 +185,7 @@ static enum orr_status watch_call(struct filler *f, uint32_t call) {
     enum orr_sync_target kind = sync ? sync->kind : ORR_SYNC_TARGET_UNKNOWN;
     if (kind == ORR_SYNC_TARGET_OP) {
         return orr__replay_link(f->plan, ORR__AT_ITEM, f->item_of[sync->target], ORR__AT_CALL_END,
-                                call);
+                                f->call_of[call]);
     }
     if (f->searches > SEARCH_MAX) {
         f->plan->replay->counts.unwatched++;
@@ -205,26 +207,26 @@ static enum orr_status watch_call(struct filler *f, uint32_t call) {
 static enum orr_status watch_own(struct filler *f) {
     const struct orr_events *events = f->events;
     enum orr_status status = ORR_OK;
-    for (size_t o = 0; o < events->op_count && status == ORR_OK; o++) {
-        const struct orr_events_op *op = &events->ops[o];
+    for (size_t i = 0; i < events->op_count && status == ORR_OK; i++) {
+        const struct orr_events_op *op = &events->ops[events->stream_order[i]];
         if (orr_events_linked(op) && (events->calls[op->call].flags & ORR_CALL_WAITING) &&
             op->end_ns <= events->calls[op->call].end_ns) {
-            status =
-                orr__replay_link(f->plan, ORR__AT_ITEM, f->item_of[o], ORR__AT_CALL_END, op->call);
+            status = orr__replay_link(f->plan, ORR__AT_ITEM, (uint32_t)i, ORR__AT_CALL_END,
+                                      f->call_of[op->call]);
         }
     }
     return status;
 }
 
+/* In the order of the definitions, so that what the searches are not enough for does not depend on
+ * the order of the arrays. */
 static enum orr_status link_syncs(struct filler *f) {
     const struct orr_events *events = f->events;
-    for (size_t s = 0; s < events->sync_count; s++) {
-        f->sync_of[events->syncs[s].call] = (uint32_t)s;
-    }
+    orr__events_find_syncs(events, f->sync_of);
     enum orr_status status = watch_own(f);
     for (size_t c = 0; c < events->call_count && status == ORR_OK; c++) {
-        if (events->calls[c].flags & ORR_CALL_WAITING) {
-            status = watch_call(f, (uint32_t)c);
+        if (events->calls[events->thread_order[c]].flags & ORR_CALL_WAITING) {
+            status = watch_call(f, events->thread_order[c]);
         }
     }
     return status;
@@ -254,14 +256,12 @@ enum orr_status orr__replay_fill_events(struct orr__replay_plan *plan) {
         .plan = plan,
         .events = events,
         .item_of = orr_memory_alloc(memory, events->op_count * sizeof(uint32_t)),
+        .call_of = orr_memory_alloc(memory, events->call_count * sizeof(uint32_t)),
         .sync_of = orr_memory_alloc(memory, events->call_count * sizeof(uint32_t)),
         .device_streams = orr_memory_alloc(memory, events->stream_count * sizeof(uint32_t)),
         .device_first = orr_memory_alloc(memory, (events->device_count + 1) * sizeof(size_t))};
-    bool all = f.item_of && f.sync_of && f.device_streams && f.device_first;
+    bool all = f.item_of && f.call_of && f.sync_of && f.device_streams && f.device_first;
     enum orr_status status = all ? ORR_OK : ORR_NO_MEMORY;
-    for (size_t c = 0; c < events->call_count && all; c++) {
-        f.sync_of[c] = ORR_EVENTS_NONE;
-    }
     enum orr_status (*const steps[])(struct filler *) = {add_calls, add_items, link_waits,
                                                          link_syncs};
     if (all) {
@@ -270,9 +270,9 @@ enum orr_status orr__replay_fill_events(struct orr__replay_plan *plan) {
     for (size_t i = 0; i < sizeof steps / sizeof *steps && status == ORR_OK; i++) {
         status = steps[i](&f);
     }
-    orr_memory_free(memory, f.item_of);
-    orr_memory_free(memory, f.sync_of);
-    orr_memory_free(memory, f.device_streams);
-    orr_memory_free(memory, f.device_first);
+    void *arrays[] = {f.item_of, f.call_of, f.sync_of, f.device_streams, f.device_first};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        orr_memory_free(memory, arrays[i]);
+    }
     return status;
 }

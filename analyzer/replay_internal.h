@@ -2,7 +2,9 @@
  *
  * A filler (replay_events.c for any model, replay_timeline.c for our own runs) adds calls, items by
  * stream and place, and what has to end before what; orr__replay_finish makes points, edges and
- * their order of it.
+ * their order of it. Ties are broken by the places of calls and items, so fillers add them in an
+ * order that follows from what they are, not from where the source has them; the order of links
+ * does not matter.
  *
  * Threads: one. */
 #ifndef ORR_ANALYZER_REPLAY_INTERNAL_H

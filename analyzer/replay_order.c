@@ -87,9 +87,20 @@ static int64_t observed(const struct orr_replay *replay, uint32_t node) {
     return last;
 }
 
+/* Groups are numbered as the source has them: their first members say which comes first. */
+static uint32_t rank_of(const struct orr_replay *replay, uint32_t node) {
+    size_t plain = replay->point_count + replay->item_count;
+    return node < plain ? node : replay->members[replay->member_first[node - plain]];
+}
+
 static bool earlier(const void *context, uint32_t a, uint32_t b) {
-    int64_t time_a = observed(context, a), time_b = observed(context, b);
-    return time_a != time_b ? time_a < time_b : a < b;
+    const struct orr_replay *replay = context;
+    size_t plain = replay->point_count + replay->item_count;
+    int64_t time_a = observed(replay, a), time_b = observed(replay, b);
+    if (time_a != time_b || (a < plain) != (b < plain)) {
+        return time_a != time_b ? time_a < time_b : a < plain;
+    }
+    return rank_of(replay, a) < rank_of(replay, b);
 }
 
 /* A group in a circle is none: its members end on their own. */

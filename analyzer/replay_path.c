@@ -27,7 +27,27 @@ static void stop(struct walker *w, enum orr_path_kind kind) {
     w->item = w->point = ORR_EVENTS_NONE;
 }
 
-/* The edge of a node that is latest, the first of equals; NULL without edges. */
+/* The item at a node, NULL for a point. */
+static const struct orr_replay_item *item_at(const struct orr_replay *replay, size_t node) {
+    return node < replay->point_count ? NULL : &replay->items[node - replay->point_count];
+}
+
+/* Whether of two edges with one time the path takes `a`: first what is before it in its stream, the
+ * nearest of all, then by what they come from, since links are in no order of their own. */
+static bool goes_first(const struct orr_replay *replay, size_t node,
+                       const struct orr_replay_edge *a, const struct orr_replay_edge *b) {
+    const struct orr_replay_item *item = item_at(replay, node);
+    bool own_a =
+        item && a->kind != ORR_REPLAY_POINT && replay->items[a->source].stream == item->stream;
+    bool own_b =
+        item && b->kind != ORR_REPLAY_POINT && replay->items[b->source].stream == item->stream;
+    if (own_a != own_b || own_a) {
+        return own_a != own_b ? own_a : a->source > b->source;
+    }
+    return a->kind != b->kind ? a->kind < b->kind : a->source < b->source;
+}
+
+/* The edge of a node that is latest; NULL without edges. */
 static const struct orr_replay_edge *latest(const struct walker *w, size_t node, int64_t *out_ns) {
     const struct orr_replay_edge *found = NULL;
     *out_ns = INT64_MIN;
@@ -36,7 +56,7 @@ static const struct orr_replay_edge *latest(const struct walker *w, size_t node,
         int64_t ns = edge->kind == ORR_REPLAY_POINT      ? w->times->point[edge->source]
                      : edge->kind == ORR_REPLAY_ITEM_END ? w->times->end[edge->source]
                                                          : w->times->start[edge->source];
-        if (!found || ns > *out_ns) {
+        if (!found || ns > *out_ns || (ns == *out_ns && goes_first(w->replay, node, edge, found))) {
             found = edge;
             *out_ns = ns;
         }

@@ -17,6 +17,7 @@ struct chain {
     bool first;      /* the next point is the thread's first */
 };
 
+/* The rest is the order in which fillers add calls, which is that of the definitions. */
 static bool begins_before(const void *context, uint32_t a, uint32_t b) {
     const struct orr_replay_call *calls = context;
     if (calls[a].thread != calls[b].thread) {
@@ -28,12 +29,16 @@ static bool begins_before(const void *context, uint32_t a, uint32_t b) {
     return calls[a].end_ns < calls[b].end_ns;
 }
 
+/* Of calls that end together, the inner one first. */
 static bool ends_before(const void *context, uint32_t a, uint32_t b) {
     const struct orr_replay_call *calls = context;
     if (calls[a].thread != calls[b].thread) {
         return calls[a].thread < calls[b].thread;
     }
-    return calls[a].end_ns < calls[b].end_ns;
+    if (calls[a].end_ns != calls[b].end_ns) {
+        return calls[a].end_ns < calls[b].end_ns;
+    }
+    return calls[a].begin_ns > calls[b].begin_ns;
 }
 
 static enum orr_replay_doing doing_in(const struct orr_replay_call *call) {

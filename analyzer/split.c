@@ -47,7 +47,10 @@ static bool sync_ends_before(const void *context, uint32_t a, uint32_t b) {
     const struct orr_events *events = context;
     const struct orr_events_call *x = &events->calls[events->syncs[a].call];
     const struct orr_events_call *y = &events->calls[events->syncs[b].call];
-    return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : x->begin_ns < y->begin_ns;
+    if (x->end_ns != y->end_ns || x->begin_ns != y->begin_ns) {
+        return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : x->begin_ns < y->begin_ns;
+    }
+    return orr__events_sync_before(events, a, b);
 }
 
 static void list_streams(struct watches *w) {

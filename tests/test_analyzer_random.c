@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "analyzer/report_json.h"
+#include "analyzer/whatif.h"
 #include "tests/analyzer_model.h"
 #include "tests/support.h"
 
@@ -599,6 +600,62 @@ static char *json_of(const struct orr_analysis *a) {
     return text;
 }
 
+/* Collectives of any ops, and calls with several syncs. */
+static void add_ambiguities(struct model *model, uint64_t *random) {
+    struct orr_events *events = &model->events;
+    size_t ops = events->op_count, syncs = events->sync_count;
+    for (uint64_t i = ops > 0 ? random_below(random, 4) : 0; i > 0; i--) {
+        struct orr_events_collective collective = {
+            .kind = "all_reduce", .group = "group", .seq = i, .size = 3};
+        uint32_t index;
+        assert_int_equal(orr_events_add_collective(events, &collective, &index), ORR_OK);
+        for (int m = 0; m < 3; m++) {
+            events->ops[random_below(random, ops)].collective = index;
+        }
+    }
+    for (size_t i = syncs > 0 && ops > 0 ? random_below(random, 3) : 0; i > 0; i--) {
+        model_sync(model, events->syncs[random_below(random, syncs)].call, ORR_SYNC_TARGET_OP,
+                   (uint32_t)random_below(random, ops));
+    }
+    for (uint64_t i = random_below(random, 3); i > 0 && events->call_count > 0; i--) {
+        struct orr_events_call call = events->calls[random_below(random, events->call_count)];
+        uint32_t twin = model_call(model, call.thread, call.begin_ns, call.end_ns, call.name);
+        if (ops > 0) {
+            events->ops[random_below(random, ops)].call = twin;
+        }
+        if (ops > 0 && (call.flags & ORR_CALL_WAITING)) {
+            model_sync(model, twin, ORR_SYNC_TARGET_OP, (uint32_t)random_below(random, ops));
+        }
+    }
+}
+
+/* What-ifs of each kind, one after the other. */
+static void check_same_whatif(const struct orr_analysis *a, const struct orr_analysis *b,
+                              const struct orr_memory *memory) {
+    static const char *const texts[] = {"launch_cost=0",  "host=x2",        "class:comm=x2",
+                                        "graph=on",       "fuse=gemm+relu", "straggler=none",
+                                        "overlap=perfect"};
+    const struct orr_whatif_options options = {0};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct orr_whatif_setting setting;
+        struct orr_whatif *x, *y;
+        struct orr_error error = {0};
+        char *text, *other;
+        size_t length;
+        assert_int_equal(orr_whatif_parse(texts[i], &setting, &error), ORR_OK);
+        assert_int_equal(orr_whatif_compute(a, &setting, 1, &options, memory, &x, &error), ORR_OK);
+        assert_int_equal(orr_whatif_compute(b, &setting, 1, &options, memory, &y, &error), ORR_OK);
+        assert_int_equal(x->replay_error_ns, 0);
+        assert_int_equal(orr_whatif_json(x, NULL, &text, &length), ORR_OK);
+        assert_int_equal(orr_whatif_json(y, NULL, &other, &length), ORR_OK);
+        assert_string_equal(text, other);
+        orr_memory_free(memory, text);
+        orr_memory_free(memory, other);
+        orr_whatif_destroy(&x);
+        orr_whatif_destroy(&y);
+    }
+}
+
 static void the_order_of_the_arrays_does_not_matter(void **state) {
     (void)state;
     struct orr_memory memory = orr_memory_system();
@@ -607,11 +664,13 @@ static void the_order_of_the_arrays_does_not_matter(void **state) {
     for (int round = 0; round < ROUNDS; round++) {
         struct model model, shuffled;
         random_model(&model, &memory, &random);
+        add_ambiguities(&model, &random);
         model_copy(&shuffled, &model, &random, 0);
         struct orr_analysis *a = model_analyze(&model, &options);
         struct orr_analysis *b = model_analyze(&shuffled, &options);
         char *x = json_of(a), *y = json_of(b);
         assert_string_equal(x, y);
+        check_same_whatif(a, b, &memory);
         orr_memory_free(&memory, x);
         orr_memory_free(&memory, y);
         model_done(&model, &a);
