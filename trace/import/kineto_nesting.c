@@ -30,7 +30,9 @@ static int compare_operators(const void *context, uint32_t a, uint32_t b) {
     int64_t x = slice_of(n, a)->end_ns, y = slice_of(n, b)->end_ns;
     if (x != y)
         return x > y ? -1 : 1;
-    return strcmp(n->k->operators[a].name, n->k->operators[b].name);
+    const struct orr__kineto_operator *p = &n->k->operators[a], *q = &n->k->operators[b];
+    int order = strcmp(p->name, q->name);
+    return order != 0 ? order : strcmp(p->shape, q->shape);
 }
 
 static bool is_wanted(const struct nesting *n, const struct orr_timeline_command *command) {

@@ -119,8 +119,11 @@ static enum orr_status index_operators(struct orr__kineto *k, const struct orr_t
             continue;
         uint32_t known = find_operator(k, index, op->external_id);
         if (known != ORR__INDEX_NONE) {
-            if (operator_before(timeline, op, &k->operators[known]))
+            if (operator_before(timeline, op, &k->operators[known])) {
+                struct orr__kineto_operator other = k->operators[known];
                 k->operators[known] = *op;
+                *op = other; /* calls may stand in it */
+            }
             continue;
         }
         enum orr_status status =
