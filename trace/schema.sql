@@ -816,7 +816,8 @@ WHERE s.kind = 0 AND s.host IS NOT NULL AND s.end_ns >= s.begin_ns;
 
 -- Collectives whose members are in the trace: who arrived last, how long the others waited for it
 -- in all, and the transfer behind that. A member arrives when it starts; simulated ones start
--- together, and arrive when all they waited for is done. Clocks are as in the trace. 2 s.
+-- together, and arrive when all they waited for is done. A rank is a place in the communicator;
+-- of several that arrive together none is last. Clocks are as in the trace. 2 s.
 CREATE VIEW v_collective AS
 WITH
     member AS (SELECT m.collective, m.rank, r.finish_ns,
@@ -838,8 +839,8 @@ SELECT
     t.members,
     t.arrival_ns,
     t.spread_ns,
-    (SELECT min(rank) FROM member AS m WHERE m.collective = t.collective
-        AND m.arrival_ns = t.arrival_ns) AS last_rank,
+    (SELECT CASE WHEN count(*) = 1 THEN min(rank) END FROM member AS m
+        WHERE m.collective = t.collective AND m.arrival_ns = t.arrival_ns) AS last_rank,
     t.wait_ns,
     t.transfer_ns -- negative: the members do not overlap, or clocks disagree
 FROM total AS t JOIN collective_row AS c ON c.id = t.collective;
