@@ -296,6 +296,9 @@ def opens(browser, traces):
                             ), f"{names}: a section failed")
         expect("undefined" not in page.run("return document.body.innerText") and
                "NaN" not in page.run("return document.body.innerText"), f"{names}: undefined, NaN")
+        expect(not page.run("return [...document.querySelectorAll('th, dt')].filter((one) => "
+                            "one.textContent.trim().endsWith('-ns')).length"),
+               f"{names}: a head names ns, but its values name their own unit")
         page.picture(names[0].split(".")[0])
 
 

@@ -72,6 +72,9 @@ function shareText(part, whole) {
 /* "host_launch" as "host-launch". */
 const words = (name) => String(name).replace(/_/g, "-");
 
+/* A member's name as a title: times are written with a unit of their own, so "_ns" goes. */
+const titleOf = (key) => words(key.replace(/_ns$/, ""));
+
 /* What a member of the documents is, by its name: how it is written. */
 function kindOf(key) {
     if (/(^|_)ns(_|$)/.test(key)) { return "time"; }

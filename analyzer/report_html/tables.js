@@ -135,7 +135,7 @@ class Table {
 /* Columns for members of objects: column("time_ns", "time"). */
 function column(key, title, options) {
     const kind = kindOf(key);
-    return {key, title: title || words(key), value: (row) => row[key], kind, numeric: true,
+    return {key, title: title || titleOf(key), value: (row) => row[key], kind, numeric: true,
             ...options};
 }
 
@@ -173,7 +173,7 @@ function genericTable(name, rows) {
         const last = key.slice(key.lastIndexOf(".") + 1);
         const numeric = flat.some((row) => isNumber(row[key])) &&
             flat.every((row) => !isKnown(row[key]) || isNumber(row[key]));
-        return {title: words(key), value: (row) => row[key] === "" ? null : row[key],
+        return {title: titleOf(key), value: (row) => row[key] === "" ? null : row[key],
                 absent: numeric ? "unknown" : "", kind: kindOf(last), numeric,
                 wide: flat.some((row) => String(row[key] || "").length > 40)};
     });
@@ -187,7 +187,7 @@ function genericFacts(object) {
         const kind = kindOf(key.slice(key.lastIndexOf(".") + 1));
         const text = valueText(value, kind);
         list.append(element("div", {class: text.length > 40 ? "wide" : null},
-            element("dt", null, words(key)),
+            element("dt", null, titleOf(key)),
             element("dd", {title: exactText(value, kind), class: isKnown(value) ? null : "unknown"},
                     text)));
     }
