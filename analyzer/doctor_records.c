@@ -117,11 +117,13 @@ static void check_bad_ops(struct orr__examination *x) {
     check.count = bad;
     check.of = bad + x->a->events.op_count;
     check.worst_ns = negative > 0 ? worst : ORR_TIME_NONE;
-    orr__doctor_add(x, &check,
-                    "%llu records of ops cannot be: %llu with begin and end 0 (lost by the "
-                    "tracer), %llu that end before they begin, %llu without a place or a time",
-                    (count)bad, (count)lost, (count)negative,
-                    (count)(bad > lost + negative ? bad - lost - negative : 0));
+    orr__doctor_add(
+        x, &check,
+        "%llu records of ops cannot be: %llu with begin and end 0 (lost by the "
+        "tracer), %llu that end before they begin, %llu without a place or a time, or with "
+        "a time beyond what fits",
+        (count)bad, (count)lost, (count)negative,
+        (count)(bad > lost + negative ? bad - lost - negative : 0));
 }
 
 static bool is_empty(const struct orr_events *events, const struct orr_events_op *op) {

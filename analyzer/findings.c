@@ -78,7 +78,8 @@ static enum orr_status check_source(struct orr_analysis *a) {
     }
     if (status == ORR_OK && s->bad_ops > 0) {
         status = add(a, "bad_ops", "warning", "",
-                     "%llu ops end before they start, have no times or no stream: left out",
+                     "%llu ops end before they start, have no times, times beyond what fits, or no "
+                     "stream: left out",
                      (count)s->bad_ops);
     }
     if (status == ORR_OK && s->never_started > 0) {

@@ -496,6 +496,8 @@ static void damaged_records_are_counted_and_left_out(void **state) {
     assert_int_equal(a->events.source.bad_ops, 3);
     assert_int_equal(check(a, "bad_ops")->count, 3);
     assert_int_equal(check(a, "bad_ops")->worst_ns, 400);
+    assert_non_null(strstr(check(a, "bad_ops")->message,
+                           "1 without a place or a time, or with a time beyond what fits"));
     assert_int_equal(check(a, "clock_violation")->worst_ns, 50);
     assert_string_equal(a->events.ops[check(a, "clock_violation")->first_op].name, "early");
     assert_int_equal(check(a, "stream_overlap")->worst_ns, 20);

@@ -424,11 +424,14 @@ static void events_without_a_time_or_place_are_left_out_and_counted(void **unuse
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"f\",\"pid\":\"gpu\",\"tid\":7,\"ts\":1,"
         "\"dur\":1},"
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"good\",\"pid\":0,\"tid\":7,\"ts\":1,"
-        "\"dur\":1},7,{},{\"ph\":\"B\",\"ts\":1}");
+        "\"dur\":1},7,{},{\"ph\":\"B\",\"ts\":1},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"far\",\"pid\":65536,\"tid\":7,\"ts\":1,"
+        "\"dur\":1}");
     assert_int_equal(t->command_count, 1);
-    assert_int_equal(t->source.skipped, 6);
+    assert_int_equal(t->source.skipped, 7);
     assert_non_null(strstr(finding(t, "import_no_time")->message, "4 events"));
-    assert_non_null(strstr(finding(t, "import_no_place")->message, "2 events"));
+    assert_non_null(strstr(finding(t, "import_no_place")->message, "3 events"));
+    assert_non_null(strstr(finding(t, "import_no_place")->message, "beyond what fits"));
     assert_non_null(strstr(finding(t, "import_no_event")->message,
                            "2 items of the list are no event, 1 of a kind"));
     orr_timeline_destroy(&t);

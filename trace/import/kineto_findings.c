@@ -70,10 +70,11 @@ static void tell_events(struct orr__kineto *k) {
                              "the first begins at byte %llu",
                              U64(k->no_time), U64(k->first_offset_no_time));
     if (k->no_place > 0)
-        orr__builder_finding(k->builder, "import_no_place", "warning", "",
-                             "%llu events of a device do not say which device and stream, and are "
-                             "left out; the first begins at byte %llu",
-                             U64(k->no_place), U64(k->first_offset_no_place));
+        orr__builder_finding(
+            k->builder, "import_no_place", "warning", "",
+            "%llu events of a device do not say which device and stream, or name one "
+            "beyond what fits, and are left out; the first begins at byte %llu",
+            U64(k->no_place), U64(k->first_offset_no_place));
     if (k->no_event + k->other_ph > 0)
         orr__builder_finding(k->builder, "import_no_event", "note", "",
                              "%llu items of the list are no event, %llu of a kind that is not "
