@@ -147,7 +147,7 @@ enum orr_exit orr_cli_analyze(const struct orr_cli *cli, int argc, char **argv) 
                               .count = words.count,
                               .as_json = as_json,
                               .html = html,
-                              .import = {.strict = strict != 0},
+                              .import = {.strict = strict != 0, .without_accesses = true},
                               .options = orr_analysis_options_default()};
     if (!read_time(begin, &request.options.begin_ns) || !read_time(end, &request.options.end_ns))
         return orr_cli_usage(cli, argv[0], "--begin and --end take a number of ns");

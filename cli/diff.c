@@ -106,7 +106,7 @@ enum orr_exit orr_cli_diff(const struct orr_cli *cli, int argc, char **argv) {
         return exit;
     if (words.count != 2)
         return orr_cli_usage(cli, argv[0], "expected two traces, not %d", words.count);
-    struct orr_import_options import = {.strict = strict != 0};
+    struct orr_import_options import = {.strict = strict != 0, .without_accesses = true};
     struct orr_diff_options how = orr_diff_options_default();
     how.names[0] = orr_cli_base_name(words.items[0]);
     how.names[1] = orr_cli_base_name(words.items[1]);

@@ -31,7 +31,8 @@ enum orr_exit orr_cli_doctor_trace(const struct orr_cli *cli, const char *const 
                                    int as_json) {
     struct orr_traces traces = {0};
     struct orr_error error = {0};
-    enum orr_status status = orr_cli_read_traces(cli, paths, count, NULL, &traces, &error);
+    static const struct orr_import_options options = {.without_accesses = true};
+    enum orr_status status = orr_cli_read_traces(cli, paths, count, &options, &traces, &error);
     int several = as_json && traces.count > 1;
     if (several)
         fputs("{\"traces\": [\n", cli->out);

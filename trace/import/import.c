@@ -288,9 +288,13 @@ static enum orr_status invalid(const struct reading *r, struct orr__json_input *
 /* Databases are opened by their path again. */
 static enum orr_status read_database(const struct reading *r, enum format format) {
     struct orr_timeline *timeline = NULL;
+    bool without = r->options && r->options->without_accesses;
+    unsigned parts =
+        without ? ORR_TIMELINE_ALL & ~(unsigned)ORR_TIMELINE_ACCESSES : ORR_TIMELINE_ALL;
     enum orr_status status =
-        format == FORMAT_OWN ? orr_timeline_read(r->path, r->memory, &timeline, r->error)
-                             : orr__read_nsys(r->path, r->options, r->memory, &timeline, r->error);
+        format == FORMAT_OWN
+            ? orr_timeline_read_parts(r->path, parts, r->memory, &timeline, r->error)
+            : orr__read_nsys(r->path, r->options, r->memory, &timeline, r->error);
     return status == ORR_OK ? append(r, NULL, timeline) : status;
 }
 
