@@ -286,6 +286,7 @@ static void put_row(struct json *j, const struct orr_analysis *a,
         put_string(j, "level", "kernel");
     }
     put_operator_name(j, a, row->operator_index);
+    put_string(j, "unit", a->events.operators[row->operator_index].unit ? "matrix" : "vector");
     put_count(j, "count", row->count);
     put_wide_or_null(j, "flops", known, row->flops);
     put_wide_or_null(j, "bytes", known, bytes);

@@ -41,6 +41,7 @@ static void put_framework_row(struct json *j, const struct orr_analysis *a,
     put_string(j, "kind", row->kind);
     put_string(j, "shape", row->inputs);
     put_string(j, "dtype", orr_dtype_name((enum orr_dtype)row->dtype));
+    put_string(j, "unit", row->unit ? "matrix" : "vector");
     put_count(j, "count", row->count);
     put_count(j, "kernels", row->kernels);
     put_wide_or_null(j, "flops", row->has_cost, row->flops);

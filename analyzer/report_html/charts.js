@@ -188,7 +188,7 @@ function roofsOf(rows) {
         if (peak > 0 && bandwidth > 0) {
             const key = `${peak} ${bandwidth}`;
             const roof = roofs.get(key) || {peak, bandwidth, dtypes: new Set()};
-            roof.dtypes.add(row.dtype || "");
+            roof.dtypes.add(row.dtype && row.dtype !== "none" ? `${row.unit} ${row.dtype}` : "");
             roofs.set(key, roof);
         }
     }
@@ -212,7 +212,7 @@ function drawRoof(plot, roof, row, {min, max}) {
     ctx.setLineDash([]);
     ctx.textAlign = "right";
     ctx.textBaseline = "bottom";
-    const known = [...roof.dtypes].filter((dtype) => dtype && dtype !== "none");
+    const known = [...roof.dtypes].filter((dtype) => dtype);
     const dtypes = known.slice(0, 3).join(", ") + (known.length > 3 ? ", \u2026" : "");
     ctx.fillText(`${dtypes ? dtypes + " " : ""}${amountText(roof.peak, "FLOP/s")}`,
                  left + width - 4 * devicePixelRatio,

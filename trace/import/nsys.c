@@ -105,10 +105,12 @@ static enum orr_status note_file(struct orr__nsys *nsys) {
                                    ": what lies behind is lost",
                                    file->bytes, file->bytes_expected);
     }
-    if (status == ORR_OK && file->has_log)
-        status = orr__nsys_problem(nsys, "import_log_beside", "warning",
-                                   "a log or journal lies beside the file: changes that are only "
-                                   "in it are not seen");
+    if (status == ORR_OK && file->has_log) /* its figures would be those of some earlier state */
+        status = orr_error_set(file->error, ORR_INVALID,
+                               "%s: changes of it lie in a log or journal beside it (-wal, "
+                               "-journal); expected a file that has them: close who writes it, or "
+                               "open it once with sqlite3 and leave",
+                               file->path);
     if (status == ORR_OK && file->schema_damaged)
         status = orr__nsys_problem(nsys, "import_damaged", "error",
                                    "the database's list of tables is damaged: tables may be "

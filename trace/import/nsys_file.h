@@ -32,7 +32,7 @@ struct orr__nsys_file {
     uint64_t bytes; /* that are there */
     /* What is wrong with it; the file's owner says so in a finding. */
     uint64_t bytes_expected; /* more than `bytes`: the file is cut */
-    bool has_log;            /* changes lie in a log or journal beside it, and are not seen */
+    bool has_log;            /* changes lie in a log or journal beside it, and are not in it */
     bool schema_damaged;     /* tables may be missing for that */
 };
 
