@@ -301,8 +301,8 @@ def healthy(tap, place):
     tap.case(cuda["usable"] and cuda["why"] is None and cuda["driver"] == "13.0" and
              cuda["gpus"][0]["machine"] == "h200", "and as JSON", told(result))
     result = place.run("doctor", "run.db")
-    tap.case(result.returncode == 2 and "takes no trace" in result.stderr, "doctor takes no trace",
-             told(result))
+    tap.case(result.returncode == 3 and "run.db: No such file" in result.stderr,
+             "doctor of a trace is about the trace", told(result))
 
 
 def no_plugin(tap, place):
