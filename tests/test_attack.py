@@ -919,7 +919,8 @@ command("a trace into a folder", 4, ["folder"], "run", "ok.lua", "-o", "/")
 command("a trace into a device", 4, ["not a file"], "run", "ok.lua", "-o", "/dev/full")
 command("a scenario is not overwritten", 4, ["not written by Orrery"],
         "run", "ok.lua", "-o", "ok.lua")
-command("a scenario is no trace", 3, ["text, but not JSON", "expected a trace"], "analyze", "ok.lua")
+command("a scenario is no trace", 3, ["text, but not JSON", "expected a trace"],
+        "analyze", "ok.lua")
 command("a device is no trace", 3, ["binary data", "expected a trace"], "analyze", "/dev/zero")
 command("a file of programs that is not there", 3, ["no.jsonl"], "check", "no.jsonl")
 command("a folder is no file of programs", 3, ["a folder"], "check", ".")
