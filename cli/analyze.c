@@ -40,18 +40,24 @@ struct request {
     struct orr_analysis_options options;
 };
 
+/* Prints a report that was made, and frees it; or says why there is none. */
+static enum orr_exit print_report(const struct orr_cli *cli, enum orr_status status, char *text,
+                                  size_t length) {
+    if (status == ORR_OK)
+        fwrite(text, 1, length, cli->out);
+    else
+        fprintf(cli->err, "orrery: the report could not be made: %s\n", orr_status_text(status));
+    orr_memory_free(cli->memory, text);
+    return orr_cli_exit(status);
+}
+
 static enum orr_exit report(const struct orr_cli *cli, const struct orr_analysis *analysis,
                             int as_json) {
     char *text = NULL;
     size_t length = 0;
     enum orr_status status = as_json ? orr_report_json(analysis, &text, &length)
                                      : orr_report_text(analysis, &text, &length);
-    if (status == ORR_OK)
-        fwrite(text, 1, length, cli->out);
-    else
-        fprintf(cli->err, "orrery: the report could not be made: %s\n", orr_status_text(status));
-    orr_memory_free(analysis->memory, text);
-    return orr_cli_exit(status);
+    return print_report(cli, status, text, length);
 }
 
 /* A whole number of ns, or ORR_TIME_NONE for no text. */
@@ -88,12 +94,7 @@ static enum orr_exit report_set(const struct orr_cli *cli, const struct orr_repo
     size_t length = 0;
     enum orr_status status = as_json ? orr_report_json_set(set, &text, &length)
                                      : orr_report_text_set(set, &text, &length);
-    if (status == ORR_OK)
-        fwrite(text, 1, length, cli->out);
-    else
-        fprintf(cli->err, "orrery: the report could not be made: %s\n", orr_status_text(status));
-    orr_memory_free(cli->memory, text);
-    return orr_cli_exit(status);
+    return print_report(cli, status, text, length);
 }
 
 /* Ranks of one job, each alone and all together. */
