@@ -113,14 +113,14 @@ class Place:
             given='#include "runtime/cuda/api.h"\n#define NAME(f) @f@\n'
                   "ORR__CUDA_RUNTIME_LIST(NAME)\n"))
         self.include = include
-        self.cudart = self.library("libcudart.so.13")
+        self.cudart = self.build_stand_in("libcudart.so.13")
         with open(self.path("one.lua"), "w", encoding="utf-8") as file:
             file.write("print(1)\n")
 
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def library(self, name, without=()):
+    def build_stand_in(self, name, without=()):
         with open(self.path("answers.c"), "w", encoding="utf-8") as file:
             file.write(ANSWERS)
         with open(self.path("rest.c"), "w", encoding="utf-8") as file:
@@ -261,7 +261,7 @@ def libraries(tap, place):
         tap.case(is_refused(result, "--devices 'cuda:0': no CUDA runtime: %s: %s" % (path, text)),
                  text, told(result))
     refused(place.path("none.so"), "cannot open shared object file: No such file or directory")
-    refused(place.library("lacks.so", without=("cudaGraphLaunch",)),
+    refused(place.build_stand_in("lacks.so", without=("cudaGraphLaunch",)),
             "has no cudaGraphLaunch, so it is no CUDA runtime of version 13")
     result = place.run("run", "one.lua", "--devices", "cuda:0", "--cudart", place.cudart,
                        environment={"RUNTIME": "12040"})
