@@ -7,7 +7,7 @@
  * cannot carry is "unreliable".
  *
  *     for (size_t i = 0; i < analysis->doctor.check_count; i++) use(&analysis->doctor.checks[i]);
- *     orr_doctor_ability(&analysis->doctor, ORR_QUESTION_SPLIT);    // yes, partly, no
+ *     analysis->doctor.answers[ORR_QUESTION_SPLIT].ability          // yes, partly, no
  *
  * Threads: immutable once made. */
 #ifndef ORR_ANALYZER_DOCTOR_H
@@ -93,12 +93,6 @@ struct orr_doctor {
 enum orr_status orr_doctor_compute(struct orr_analysis *analysis) ORR_MUST_CHECK;
 /* Frees and empties. */
 void orr_doctor_free(const struct orr_memory *memory, struct orr_doctor *doctor);
-
-/* Whether the trace can answer a question. */
-static inline enum orr_ability orr_doctor_ability(const struct orr_doctor *doctor,
-                                                  enum orr_question question) {
-    return doctor->answers[question].ability;
-}
 
 /* Checks of a severity. */
 size_t orr_doctor_count(const struct orr_doctor *doctor, enum orr_doctor_severity severity);

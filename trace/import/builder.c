@@ -278,18 +278,6 @@ struct orr_timeline_counter *orr__builder_counter(struct orr__builder *b) {
     return counter;
 }
 
-struct orr_timeline_op *orr__builder_op(struct orr__builder *b) {
-    struct orr_timeline_op *op = APPEND(b, ops, op_count);
-    if (op)
-        *op = (struct orr_timeline_op){.id = b->timeline->op_count,
-                                       .name = "",
-                                       .kind = "",
-                                       .site = "",
-                                       .shape = "",
-                                       .dtype = ORR_DTYPE_NONE};
-    return op;
-}
-
 struct orr_timeline_communicator *orr__builder_communicator(struct orr__builder *b) {
     struct orr_timeline_communicator *item = APPEND(b, communicators, communicator_count);
     if (item)

@@ -69,7 +69,6 @@ struct orr_timeline_sync *orr__builder_sync(struct orr__builder *builder);
 struct orr_timeline_overhead *orr__builder_overhead(struct orr__builder *builder);
 struct orr_timeline_slice *orr__builder_slice(struct orr__builder *builder);
 struct orr_timeline_counter *orr__builder_counter(struct orr__builder *builder);
-struct orr_timeline_op *orr__builder_op(struct orr__builder *builder);
 struct orr_timeline_communicator *orr__builder_communicator(struct orr__builder *builder);
 struct orr_timeline_member *orr__builder_member(struct orr__builder *builder);
 struct orr_timeline_collective *orr__builder_collective(struct orr__builder *builder);

@@ -30,7 +30,6 @@ struct orr__sync_link {
     X(devices, device_count)                                                                       \
     X(streams, stream_count)                                                                       \
     X(hosts, host_count)                                                                           \
-    X(ops, op_count)                                                                               \
     X(commands, command_count)                                                                     \
     X(syncs, sync_count)                                                                           \
     X(communicators, communicator_count)                                                           \
