@@ -1,7 +1,7 @@
 /* How fast our own database is read and analysed, in records (rows) a second, beside a plain scan
  * of the same file.
  *
- *     build/release/bench/bench_own [RECORDS]      default 10000000; 4.5 GiB of memory for those
+ *     build/release/bench/bench_own [RECORDS]      default 10000000; those take 1.7 GiB of memory
  *
  * The trace has what a training step leaves: commands, edges, syncs, buffers, counters, accesses.
  * The scan steps through every row that the analysis needs and asks for one number of each: what

@@ -1,5 +1,7 @@
 /* Internal to trace/import/: the inside of a builder, shared by builder.c, which appends, and
- * builder_link.c, which finishes. */
+ * builder_link.c, which finishes.
+ *
+ * Threads: one at a time. */
 #ifndef ORR_TRACE_IMPORT_BUILDER_INTERNAL_H
 #define ORR_TRACE_IMPORT_BUILDER_INTERNAL_H
 
